@@ -1,0 +1,106 @@
+package model
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const digestPrefix = "sha256:"
+
+// hashChunk is how much is read and hashed between two looks at the context.
+const hashChunk = 1 << 20
+
+func digestString(h hash.Hash) string { return digestPrefix + hex.EncodeToString(h.Sum(nil)) }
+
+// VerifyDigests reads every file of the bundle once, in parallel, and compares its SHA-256 with the manifest's.
+// The error joins every file that is missing or differs. progress, if not nil, is called with the bytes hashed so far and
+// in all; its calls do not overlap.
+func (b *Bundle) VerifyDigests(ctx context.Context, progress func(done, total int64)) error {
+	files := make([]string, 0, len(b.Manifest.Digests))
+	for p := range b.Manifest.Digests {
+		files = append(files, p)
+	}
+	slices.Sort(files)
+	meter := newMeter(progress)
+	for _, p := range files {
+		if fi, err := os.Stat(b.Path(p)); err == nil {
+			meter.total += fi.Size()
+		}
+	}
+	errs := make([]error, len(files))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, p := range files {
+		g.Go(func() error {
+			errs[i] = b.verifyFile(ctx, p, meter)
+			return nil
+		})
+	}
+	_ = g.Wait() // the errors are in errs, in the order of the files
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("verify digests: %w", err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("verify digests: %w", err)
+	}
+	return nil
+}
+
+func (b *Bundle) verifyFile(ctx context.Context, rel string, meter *meter) error {
+	f, err := os.Open(b.Path(rel))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h := sha256.New()
+	buf := make([]byte, hashChunk)
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := f.Read(buf)
+		h.Write(buf[:n])
+		meter.add(int64(n))
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if got, want := digestString(h), b.Manifest.Digests[rel]; got != want {
+		return fmt.Errorf("file %q: got %s, want %s", rel, got, want)
+	}
+	return nil
+}
+
+// meter adds up bytes from several goroutines and reports them one call at a time.
+type meter struct {
+	report func(done, total int64)
+	total  int64
+
+	mu   sync.Mutex
+	done int64
+}
+
+func newMeter(report func(done, total int64)) *meter { return &meter{report: report} }
+
+func (m *meter) add(n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.done += n
+	if m.report != nil && n > 0 {
+		m.report(m.done, m.total)
+	}
+}

@@ -1,0 +1,34 @@
+package model
+
+// Names of the files that every bundle has, and of tensors in them.
+const (
+	ManifestFile = "manifest.json"
+	GoldenFile   = "golden/golden.safetensors"
+
+	// ExpectPrefix precedes an output's name in the golden file: float32 [N] or [N, k].
+	ExpectPrefix = "expect."
+
+	// PackedIDs is the input that carries the ids of all tables, [B, sum of hotness], where every table has a fixed hotness.
+	PackedIDs = "ids"
+)
+
+// Combiners: how the rows of a bag become one vector. With per-id weights w each row is multiplied by its weight.
+const (
+	CombinerSum   = "sum"   // sum of rows
+	CombinerMean  = "mean"  // sum / count, or / sum of weights
+	CombinerSqrtN = "sqrtn" // sum / sqrt(count), or / sqrt(sum of squared weights)
+)
+
+// Policies for ids outside [0, Rows).
+const (
+	PolicyReject  = "reject"   // the request is refused
+	PolicyClamp   = "clamp"    // the nearest valid id is read
+	PolicyZero    = "zero"     // a row of zeros is read
+	PolicyHashMod = "hash-mod" // every id is hashed to a valid one
+)
+
+func combiners() []string { return []string{CombinerSum, CombinerMean, CombinerSqrtN} }
+
+func policies() []string {
+	return []string{PolicyReject, PolicyClamp, PolicyZero, PolicyHashMod}
+}
