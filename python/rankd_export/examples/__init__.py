@@ -1,0 +1,1 @@
+"""Models that show how to use the exporter."""
