@@ -1,0 +1,75 @@
+package pjrt
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+var (
+	// ErrNotCompiled is wrapped by Launch for a bucket that was not compiled.
+	ErrNotCompiled = errors.New("bucket is not compiled")
+	// ErrClosed is wrapped by calls after Close.
+	ErrClosed = errors.New("executor is closed")
+)
+
+// Code is the plugin's status code, with the numbers of absl::StatusCode.
+type Code int
+
+// CodeResourceExhausted is what a device says when it is out of memory.
+const CodeResourceExhausted Code = 8
+
+var codeNames = []string{
+	"ok", "cancelled", "unknown", "invalid_argument", "deadline_exceeded", "not_found", "already_exists", "permission_denied",
+	"resource_exhausted", "failed_precondition", "aborted", "out_of_range", "unimplemented", "internal", "unavailable",
+	"data_loss", "unauthenticated",
+}
+
+// String returns the code's name in lower case.
+func (c Code) String() string {
+	if c < 0 || int(c) >= len(codeNames) {
+		return fmt.Sprintf("code %d", int(c))
+	}
+	return codeNames[c]
+}
+
+// Error is what the plugin said.
+type Error struct {
+	Code    Code
+	Message string // as the plugin wrote it, without its source locations, at most about maxMessage bytes
+}
+
+func (e *Error) Error() string { return e.Code.String() + ": " + e.Message }
+
+// maxMessage bounds the plugin's text in an error: a compiler may quote the whole program.
+const maxMessage = 2000
+
+var statusText = regexp.MustCompile(`(?s)PJRT error \(code=(\d+)\): (.*)`)
+
+// pluginError makes an *Error of an error of the binding, whose text carries the plugin's code and message. An error that
+// did not come from the plugin stays as it is.
+func pluginError(err error) error {
+	if err == nil {
+		return nil
+	}
+	m := statusText.FindStringSubmatch(err.Error())
+	if m == nil {
+		return err
+	}
+	code, _ := strconv.Atoi(m[1]) // the pattern allows only digits; an overflow becomes an unknown code
+	text, _, _ := strings.Cut(m[2], "=== Source Location Trace")
+	text = strings.TrimSpace(text)
+	if len(text) > maxMessage {
+		text = text[:maxMessage] + " ..."
+	}
+	return &Error{Code: Code(code), Message: text}
+}
+
+// suspicious reports whether a failed batch may mean that the whole device is gone, so that it is worth a probe. Running out
+// of memory is an ordinary failure of one batch.
+func suspicious(err error) bool {
+	var e *Error
+	return !errors.As(err, &e) || e.Code != CodeResourceExhausted
+}

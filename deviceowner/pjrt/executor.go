@@ -1,0 +1,242 @@
+package pjrt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"rankd/deviceowner/executor"
+)
+
+// Executor runs batches on a PJRT device. It implements executor.Executor.
+type Executor struct {
+	device     backend
+	arrays     []Array
+	scoreBytes int
+	depth      int
+	program    func(batch int) ([]byte, error)
+	threads    pinning
+	log        *slog.Logger
+
+	work    chan launch
+	workers sync.WaitGroup
+
+	mu       sync.Mutex // guards what follows; Launch takes it shortly, once a batch
+	runners  map[int]runner
+	smallest int // smallest compiled bucket, for the probe
+	launched bool
+	closed   bool
+
+	compiles     atomic.Uint64
+	lateCompiles atomic.Uint64
+	isDead       atomic.Bool
+}
+
+var _ executor.Executor = (*Executor)(nil)
+
+// launch is one batch on its way to a worker.
+type launch struct {
+	runner runner
+	batch  *executor.Batch
+	done   func(error)
+}
+
+// New loads the plugin, opens the device and uploads the weights. The data of the weights is not needed afterwards.
+//
+// The plugin stays loaded when the executor is closed: XLA cannot be unloaded. In one process all executors of a plugin
+// share its code but each has a client of its own.
+func New(o Options) (*Executor, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	path, err := ResolvePlugin(o.PluginPath, o.Platform)
+	if err != nil {
+		return nil, err
+	}
+	log := o.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	threads, available, err := plan(o.CPUs, o.DeviceThreads)
+	if err != nil {
+		return nil, fmt.Errorf("open device: %w", err)
+	}
+	if o.DeviceThreads > available {
+		log.Warn("fewer processors than device threads", "device_threads", o.DeviceThreads, "cpus", available)
+	}
+	undo, err := threads.apply()
+	if err != nil {
+		return nil, fmt.Errorf("open device: %w", err)
+	}
+	device, err := openDevice(path, &o, log)
+	undo()
+	if err != nil {
+		return nil, err
+	}
+	e := newExecutor(device, &o, threads, log)
+	log.Info("device opened", "device", device.describe(), "plugin", path, "depth", e.depth, "device_threads", threads.count)
+	return e, nil
+}
+
+// newExecutor starts the workers over a device.
+func newExecutor(device backend, o *Options, threads pinning, log *slog.Logger) *Executor {
+	e := &Executor{
+		device: device, arrays: o.Arrays, scoreBytes: o.ScoreBytes, depth: o.Depth, program: o.Program,
+		threads: threads, log: log, runners: map[int]runner{},
+	}
+	if e.depth == 0 {
+		e.depth = 2
+		if o.Platform == "cpu" {
+			e.depth = 1
+		}
+	}
+	e.work = make(chan launch, e.depth)
+	for range e.depth {
+		e.workers.Go(e.serve)
+	}
+	return e
+}
+
+// Name returns "pjrt", the platform, and the versions of the plugin.
+func (e *Executor) Name() string { return e.device.describe() }
+
+// Simulated returns false.
+func (e *Executor) Simulated() bool { return false }
+
+// Depth returns the number of launches that may be in flight.
+func (e *Executor) Depth() int { return e.depth }
+
+// Compiles returns how many buckets were compiled, and how many of those after the first Launch, which should be none.
+func (e *Executor) Compiles() (total, late uint64) { return e.compiles.Load(), e.lateCompiles.Load() }
+
+// Compile compiles the program for a bucket and runs it once on zeros. A bucket that is compiled already is left alone. The
+// plugin cannot be interrupted: ctx is looked at before the work only.
+func (e *Executor) Compile(ctx context.Context, bucket int) error {
+	if bucket <= 0 {
+		return fmt.Errorf("compile bucket: got %d rows, want at least 1", bucket)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("compile bucket %d: %w", bucket, err)
+	}
+	e.mu.Lock()
+	known, closed, launched := e.runners[bucket] != nil, e.closed, e.launched
+	e.mu.Unlock()
+	if closed {
+		return fmt.Errorf("compile bucket %d: %w", bucket, ErrClosed)
+	}
+	if known {
+		return nil
+	}
+	text, err := e.program(bucket)
+	if err != nil {
+		return fmt.Errorf("read program of bucket %d: %w", bucket, err)
+	}
+	r, err := e.compilePinned(bucket, text)
+	if err != nil {
+		return fmt.Errorf("compile bucket %d: %w", bucket, err)
+	}
+	e.compiles.Add(1)
+	if launched {
+		e.lateCompiles.Add(1)
+		e.log.Error("bucket compiled after the first launch", "bucket", bucket)
+	}
+	return e.add(bucket, r)
+}
+
+// compilePinned compiles on the device's processors: the compiler's and the first run's threads are the plugin's too.
+func (e *Executor) compilePinned(bucket int, text []byte) (runner, error) {
+	undo, err := e.threads.apply()
+	if err != nil {
+		return nil, err
+	}
+	defer undo()
+	return e.device.compile(bucket, text)
+}
+
+func (e *Executor) add(bucket int, r runner) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || e.runners[bucket] != nil {
+		err := r.close()
+		if e.closed {
+			err = errors.Join(ErrClosed, err)
+		}
+		return err
+	}
+	e.runners[bucket] = r
+	if e.smallest == 0 || bucket < e.smallest {
+		e.smallest = bucket
+	}
+	return nil
+}
+
+// Launch hands the batch to a worker, which copies the rows to the device, runs the program and copies the scores back.
+// It does not block. It refuses a batch whose bucket was not compiled (ErrNotCompiled), whose sizes do not fit, or that is
+// one more than Depth.
+func (e *Executor) Launch(b *executor.Batch, done func(error)) error {
+	if e.isDead.Load() {
+		return fmt.Errorf("launch batch: %w", executor.ErrDead)
+	}
+	if err := e.checkBatch(b); err != nil {
+		return fmt.Errorf("launch batch: %w", err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return fmt.Errorf("launch batch: %w", ErrClosed)
+	}
+	e.launched = true
+	r := e.runners[b.Bucket]
+	if r == nil {
+		return fmt.Errorf("launch batch of %d rows: %w", b.Bucket, ErrNotCompiled)
+	}
+	select {
+	case e.work <- launch{r, b, done}:
+		return nil
+	default:
+		return fmt.Errorf("launch batch: got more than %d in flight", e.depth)
+	}
+}
+
+func (e *Executor) checkBatch(b *executor.Batch) error {
+	if b.Rows < 1 || b.Rows > b.Bucket {
+		return fmt.Errorf("got %d rows, want 1 to %d", b.Rows, b.Bucket)
+	}
+	if len(b.Arrays) != len(e.arrays) {
+		return fmt.Errorf("got %d arrays, want %d", len(b.Arrays), len(e.arrays))
+	}
+	for i, a := range e.arrays {
+		if got, want := len(b.Arrays[i]), b.Bucket*a.Stride; got != want {
+			return fmt.Errorf("got %d bytes of array %d, want %d", got, i, want)
+		}
+	}
+	if got, want := len(b.Scores), b.Bucket*e.scoreBytes; got != want {
+		return fmt.Errorf("got %d bytes for scores, want %d", got, want)
+	}
+	return nil
+}
+
+// Close waits for the launches in flight and frees everything on the device. It may be called twice.
+func (e *Executor) Close() error {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil
+	}
+	e.closed = true
+	close(e.work)
+	e.mu.Unlock()
+	e.workers.Wait()
+
+	var errs []error
+	for bucket, r := range e.runners { // no Compile or Launch touches it once closed is set
+		if err := r.close(); err != nil {
+			errs = append(errs, fmt.Errorf("free bucket %d: %w", bucket, err))
+		}
+	}
+	clear(e.runners)
+	return errors.Join(append(errs, e.device.close())...)
+}

@@ -1,0 +1,126 @@
+package pjrt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"rankd/deviceowner/executor"
+	"rankd/internal/dtype"
+)
+
+// brokenDevice stands in for a plugin whose programs fail.
+type brokenDevice struct {
+	err   func(bucket int) error // of the next runs
+	runs  atomic.Int64
+	freed atomic.Int64
+}
+
+func (d *brokenDevice) describe() string { return "broken" }
+func (d *brokenDevice) close() error     { return nil }
+func (d *brokenDevice) compile(bucket int, _ []byte) (runner, error) {
+	return &brokenProgram{d, bucket}, nil
+}
+
+type brokenProgram struct {
+	device *brokenDevice
+	bucket int
+}
+
+func (p *brokenProgram) run([][]byte, []byte) error {
+	p.device.runs.Add(1)
+	return p.device.err(p.bucket)
+}
+
+func (p *brokenProgram) close() error { p.device.freed.Add(1); return nil }
+
+func status(code int, text string) error {
+	return pluginError(fmt.Errorf("call the plugin: PJRT error (code=%d): %s", code, text))
+}
+
+func launchBroken(t *testing.T, d *brokenDevice) (e *Executor, first error) {
+	t.Helper()
+	o := Options{
+		Arrays: []Array{{dtype.Float32, 64}}, ScoreBytes: 4, Depth: 1,
+		Program: func(int) ([]byte, error) { return []byte("x"), nil },
+	}
+	e = newExecutor(d, &o, pinning{}, slog.New(slog.DiscardHandler))
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil || d.freed.Load() != 2 {
+			t.Errorf("close: got %v and %d programs freed, want none and 2", err, d.freed.Load())
+		}
+	})
+	for _, b := range []int{2, 8} {
+		if err := e.Compile(context.Background(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := make(chan error, 1)
+	b := &executor.Batch{Bucket: 8, Rows: 8, Arrays: [][]byte{make([]byte, 8*64)}, Scores: make([]byte, 32)}
+	if err := e.Launch(b, func(err error) { done <- err }); err != nil {
+		t.Fatal(err)
+	}
+	return e, <-done
+}
+
+func TestErrorOfOneBatchLeavesTheDeviceUsable(t *testing.T) {
+	d := &brokenDevice{err: func(bucket int) error {
+		if bucket == 8 {
+			return status(13, "this batch only")
+		}
+		return nil
+	}}
+	e, err := launchBroken(t, d)
+	var said *Error
+	if !errors.As(err, &said) || said.Code != 13 || errors.Is(err, executor.ErrDead) {
+		t.Errorf("got %v, want an internal error that is not fatal", err)
+	}
+	if d.runs.Load() != 2 {
+		t.Errorf("got %d runs, want the batch and a probe", d.runs.Load())
+	}
+	b := &executor.Batch{Bucket: 2, Rows: 1, Arrays: [][]byte{make([]byte, 2*64)}, Scores: make([]byte, 8)}
+	done := make(chan error, 1)
+	if err := e.Launch(b, func(err error) { done <- err }); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDeviceThatFailsItsProbeIsDead(t *testing.T) {
+	d := &brokenDevice{err: func(int) error { return status(14, "device lost") }}
+	e, err := launchBroken(t, d)
+	if !errors.Is(err, executor.ErrDead) || !strings.Contains(err.Error(), "unavailable: device lost") {
+		t.Errorf("got %v, want ErrDead with the plugin's words", err)
+	}
+	b := &executor.Batch{Bucket: 2, Rows: 1, Arrays: [][]byte{make([]byte, 2*64)}, Scores: make([]byte, 8)}
+	if err := e.Launch(b, func(error) { t.Error("done was called") }); !errors.Is(err, executor.ErrDead) {
+		t.Errorf("next launch: got %v, want ErrDead", err)
+	}
+}
+
+func TestLackOfMemoryIsNoReasonToProbe(t *testing.T) {
+	d := &brokenDevice{err: func(int) error { return status(8, "out of memory") }}
+	_, err := launchBroken(t, d)
+	if err == nil || errors.Is(err, executor.ErrDead) || d.runs.Load() != 1 {
+		t.Errorf("got %v after %d runs, want one run and an error of the batch alone", err, d.runs.Load())
+	}
+}
+
+func TestPluginErrorsAreShortenedAndNamed(t *testing.T) {
+	err := status(3, strings.Repeat("x", 10*maxMessage)+"=== Source Location Trace: ===\na.cc:1")
+	if got := err.Error(); len(got) > maxMessage+100 || !strings.HasPrefix(got, "invalid_argument: xxx") {
+		t.Errorf("got %d bytes: %.40s", len(got), got)
+	}
+	if got := status(5, "no such thing\n=== Source Location Trace: ===\na.cc:1").Error(); got != "not_found: no such thing" {
+		t.Errorf("got %q", got)
+	}
+	if got := Code(99).String(); got != "code 99" {
+		t.Errorf("got %q", got)
+	}
+}

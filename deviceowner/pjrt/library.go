@@ -1,0 +1,49 @@
+package pjrt
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"runtime"
+)
+
+// entryPoint is the function that every PJRT plugin exports.
+const entryPoint = "GetPjrtApi"
+
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+// checkLibrary refuses a file that cannot be a plugin for this machine. The dynamic loader would map a truncated library
+// and die with SIGBUS on its missing pages, so that is found out here, where it can be an error.
+func checkLibrary(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("check plugin %q: %w", path, cause(err))
+	}
+	f, err := elf.Open(path)
+	if err != nil {
+		return fmt.Errorf("check plugin %q: is not a complete shared library: %w", path, err)
+	}
+	defer f.Close()
+	if want, known := machines[runtime.GOARCH]; known && f.Machine != want {
+		return fmt.Errorf("check plugin %q: got a library for %s, want %s", path, f.Machine, want)
+	}
+	if f.Type != elf.ET_DYN {
+		return fmt.Errorf("check plugin %q: got %s, want a shared library", path, f.Type)
+	}
+	size := uint64(info.Size())
+	for _, p := range f.Progs {
+		if end := p.Off + p.Filesz; end > size || end < p.Off {
+			return fmt.Errorf("check plugin %q: is truncated: got %d bytes, its segments end at %d", path, size, end)
+		}
+	}
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		return fmt.Errorf("check plugin %q: read its symbols: %w", path, err)
+	}
+	for i := range symbols {
+		if symbols[i].Name == entryPoint && symbols[i].Section != elf.SHN_UNDEF {
+			return nil
+		}
+	}
+	return fmt.Errorf("check plugin %q: exports no %s, so it is no PJRT plugin", path, entryPoint)
+}

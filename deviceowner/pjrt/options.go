@@ -1,0 +1,125 @@
+package pjrt
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"rankd/internal/dtype"
+)
+
+// Options says what to load and how the program is called.
+type Options struct {
+	// PluginPath is the plugin's shared library. Empty: it is looked for by Platform, see ResolvePlugin.
+	PluginPath string
+	// Platform is "cpu", "cuda" or "tpu". It may be empty when PluginPath is given; otherwise the plugin must report it.
+	Platform string
+
+	// Program returns the StableHLO program (MLIR text or portable bytecode) for one batch size in rows.
+	Program func(batch int) ([]byte, error)
+	// Inputs are the parameters of the program's main, in order.
+	Inputs []Input
+	// Arrays are the packed arrays, in the order of executor.Batch.Arrays.
+	Arrays []Array
+	// ScoreBytes is the size of one row of the program's result: 4 × its columns. The result must be float32 [batch, columns],
+	// or [batch] for one column.
+	ScoreBytes int
+
+	// Depth is the number of launches in flight. 0: 1 on the cpu platform, where a second one overlaps nothing, else 2.
+	Depth int
+	// DeviceThreads bounds the threads of a CPU device. 0: as many as CPUs allow.
+	DeviceThreads int
+	// CPUs are the processors on which the plugin's threads and the launching threads run. Empty: those of this process.
+	CPUs []int
+
+	// CreateOptions go to the plugin's client as they are: string, int64, []int64, float32 or bool values.
+	CreateOptions map[string]any
+	// Log receives what the plugin binding has to say; nil discards it.
+	Log *slog.Logger
+}
+
+// Input is one parameter of main: Weight when it is not nil, else the packed array with index Packed.
+type Input struct {
+	Weight *Weight
+	Packed int
+}
+
+// Weight is a tensor that is uploaded once. Data is raw little-endian, row-major, and only read during New.
+type Weight struct {
+	Name  string
+	DType dtype.DType
+	Shape []int
+	Data  []byte
+}
+
+// Array is a packed array: main sees it as [batch, Stride / DType.Size()].
+type Array struct {
+	DType  dtype.DType
+	Stride int // bytes a row
+}
+
+// validate reports every violation at once.
+func (o *Options) validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	switch o.Platform {
+	case "cpu", "cuda", "tpu":
+	case "":
+		if o.PluginPath == "" {
+			bad("platform: got none and no plugin path, want cpu, cuda or tpu")
+		}
+	default:
+		bad("platform: got %q, want cpu, cuda or tpu", o.Platform)
+	}
+	if o.Program == nil {
+		bad("program: got none")
+	}
+	if o.ScoreBytes <= 0 || o.ScoreBytes%4 != 0 {
+		bad("score bytes: got %d, want a positive multiple of 4", o.ScoreBytes)
+	}
+	if o.Depth < 0 || o.DeviceThreads < 0 {
+		bad("depth and device threads: got %d and %d, want no negative number", o.Depth, o.DeviceThreads)
+	}
+	for i, a := range o.Arrays {
+		if size := a.DType.Size(); size == 0 || a.Stride <= 0 || a.Stride%size != 0 {
+			bad("array %d: got stride %d of %s, want a positive multiple of its element size", i, a.Stride, a.DType)
+		}
+	}
+	used := make([]int, len(o.Arrays))
+	for i, in := range o.Inputs {
+		switch {
+		case in.Weight != nil:
+			errs = append(errs, in.Weight.validate())
+		case in.Packed < 0 || in.Packed >= len(o.Arrays):
+			bad("input %d: got packed array %d, want below %d", i, in.Packed, len(o.Arrays))
+		default:
+			used[in.Packed]++
+		}
+	}
+	for i, n := range used {
+		if n != 1 {
+			bad("array %d: is %d inputs of the program, want exactly 1", i, n)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("check executor options: %w", err)
+	}
+	return nil
+}
+
+func (w *Weight) validate() error {
+	want := w.DType.Size()
+	for _, d := range w.Shape {
+		if d <= 0 {
+			return fmt.Errorf("weight %q: got shape %v, want positive dimensions", w.Name, w.Shape)
+		}
+		if want > 0 && d > (1<<46)/want {
+			return fmt.Errorf("weight %q: got shape %v, which is beyond any device", w.Name, w.Shape)
+		}
+		want *= d
+	}
+	if want == 0 || len(w.Data) != want {
+		return fmt.Errorf("weight %q: got %d bytes, want %d for %s %v", w.Name, len(w.Data), want, w.DType, w.Shape)
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+// Package pjrttest finds a PJRT plugin for tests and skips them, saying how to get one, where there is none.
+//
+// # Nouns
+//
+//   - plugin: the CPU plugin that deploy/plugins installs.
+//
+// # Invariants
+//
+//	I1  A test is skipped only when no plugin file is there; one that is there and does not load fails the test.
+//
+// # Failure
+//
+// With RANKD_REQUIRE_PLUGIN set, as in CI, a missing plugin fails the test instead.
+package pjrttest
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"rankd/deviceowner/pjrt"
+)
+
+// CPU returns the path of the CPU plugin: from RANKD_PLUGIN_PATH or an installed place, or from the repository's
+// .build/plugins/cpu, whichever folder the test runs in.
+func CPU(t testing.TB) string {
+	t.Helper()
+	path, err := pjrt.ResolvePlugin("", "cpu")
+	if err == nil {
+		return path
+	}
+	if root := repository(); root != "" {
+		path, other := pjrt.ResolvePlugin(filepath.Join(root, ".build", "plugins", "cpu", "pjrt_c_api_cpu_plugin.so"), "cpu")
+		if other == nil {
+			return path
+		}
+	}
+	if os.Getenv("RANKD_REQUIRE_PLUGIN") != "" {
+		t.Fatal(err)
+	}
+	t.Skipf("no CPU plugin: run %s", pjrt.InstallCommand("cpu"))
+	return ""
+}
+
+// Batch replaces the token @B@ in a program with the batch size.
+func Batch(text string) func(batch int) ([]byte, error) {
+	return func(batch int) ([]byte, error) {
+		return []byte(strings.ReplaceAll(text, "@B@", strconv.Itoa(batch))), nil
+	}
+}
+
+// repository returns the folder with go.mod above the working directory.
+func repository() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return ""
+		}
+		dir = up
+	}
+}

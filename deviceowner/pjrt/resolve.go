@@ -1,0 +1,89 @@
+package pjrt
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// PathVariable is the environment variable with the first places to look for plugins: files or folders, separated by ":".
+const PathVariable = "RANKD_PLUGIN_PATH"
+
+// pluginFiles are the names under which a platform's plugin is known, the usual one first.
+var pluginFiles = map[string][]string{
+	"cpu":  {"pjrt_c_api_cpu_plugin.so"},
+	"cuda": {"xla_cuda_plugin.so", "pjrt_c_api_cuda_plugin.so"},
+	"tpu":  {"libtpu.so", "pjrt_c_api_tpu_plugin.so"},
+}
+
+// systemFolders hold plugins below a folder with the platform's name.
+var systemFolders = []string{filepath.Join(".build", "plugins"), "/usr/lib/rankd/plugins", "/usr/local/lib/rankd/plugins"}
+
+// InstallCommand is what a person runs to install the plugin of a platform with the pinned version.
+func InstallCommand(platform string) string {
+	return "deploy/plugins/install_plugin.sh " + platform
+}
+
+// ResolvePlugin returns the absolute path of the plugin to load. A path that is given must be the file itself. Without one
+// the platform's plugin is looked for in the files and folders of RANKD_PLUGIN_PATH, then in .build/plugins/<platform> of
+// the working directory, then in the system's folders. The error lists every place and the command that installs it.
+func ResolvePlugin(path, platform string) (string, error) {
+	if path != "" {
+		info, err := os.Stat(path)
+		if err != nil {
+			return "", fmt.Errorf("open plugin %q: %w%s", path, cause(err), hint(platform))
+		}
+		if !info.Mode().IsRegular() {
+			return "", fmt.Errorf("open plugin %q: got %s, want a file%s", path, info.Mode().Type(), hint(platform))
+		}
+		return filepath.Abs(path)
+	}
+	if pluginFiles[platform] == nil {
+		return "", fmt.Errorf("find plugin: got platform %q, want cpu, cuda or tpu", platform)
+	}
+	places := candidates(platform, os.Getenv(PathVariable))
+	for _, p := range places {
+		if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() {
+			return filepath.Abs(p)
+		}
+	}
+	return "", fmt.Errorf("find plugin for %s: none of these is a file: %s%s", platform, strings.Join(places, ", "), hint(platform))
+}
+
+// candidates lists the files to try, in order.
+func candidates(platform, variable string) []string {
+	var places []string
+	for _, entry := range filepath.SplitList(variable) {
+		switch {
+		case entry == "":
+		case strings.HasSuffix(entry, ".so"):
+			places = append(places, entry)
+		default:
+			for _, name := range pluginFiles[platform] {
+				places = append(places, filepath.Join(entry, platform, name), filepath.Join(entry, name))
+			}
+		}
+	}
+	for _, folder := range systemFolders {
+		for _, name := range pluginFiles[platform] {
+			places = append(places, filepath.Join(folder, platform, name))
+		}
+	}
+	return places
+}
+
+func hint(platform string) string {
+	if platform == "" {
+		platform = "cpu|cuda|tpu"
+	}
+	return "; install it with: " + InstallCommand(platform)
+}
+
+// cause drops the operation and path of a path error, which the message already names.
+func cause(err error) error {
+	if pe, ok := err.(*os.PathError); ok {
+		return pe.Err
+	}
+	return err
+}
