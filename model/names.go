@@ -19,12 +19,13 @@ const (
 	CombinerSqrtN = "sqrtn" // sum / sqrt(count), or / sqrt(sum of squared weights)
 )
 
-// Policies for ids outside [0, Rows).
+// Policies for ids outside [0, Rows). An id that clamp, zero or hash-mod has mapped still counts in its bag's length (mean,
+// sqrtn) and keeps its weight.
 const (
 	PolicyReject  = "reject"   // the request is refused
 	PolicyClamp   = "clamp"    // the nearest valid id is read
 	PolicyZero    = "zero"     // a row of zeros is read
-	PolicyHashMod = "hash-mod" // every id is hashed to a valid one
+	PolicyHashMod = "hash-mod" // ids are hashes: the remainder of id / Rows in [0, Rows) is read, as Python's % gives it
 )
 
 func combiners() []string { return []string{CombinerSum, CombinerMean, CombinerSqrtN} }
