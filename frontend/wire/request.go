@@ -6,10 +6,10 @@ import (
 
 // Limits of a request. They bound the work and the messages, not the size of the data.
 const (
-	MaxTensors = 1024 // inputs, and likewise raw blobs and requested outputs
-	MaxRank    = 8    // dimensions of a tensor
-	MaxName    = 256  // bytes of a model's, a version's, an input's or an output's name
-	MaxID      = 1024 // bytes of a request's id
+	MaxTensors = 16384 // inputs, and likewise raw blobs and requested outputs
+	MaxRank    = 8     // dimensions of a tensor
+	MaxName    = 512   // bytes of a model's, a version's, an input's or an output's name
+	MaxID      = 1024  // bytes of a request's id
 )
 
 // keepArena is the largest arena, in bytes, that Reset keeps for the next request.
