@@ -11,49 +11,77 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagValue is a field seen as a pflag.Value.
+// flagValue is a flag seen as a pflag.Value: one field, or the fields of the same name of several structs.
 type flagValue struct {
-	v   reflect.Value
-	set bool // a list that was set is appended to, one that holds its default is replaced
+	targets []reflect.Value // all of one type, all holding the same value
+	set     bool            // a list that was set is appended to, one that holds its default is replaced
 }
 
 func (f *flagValue) String() string {
-	if !f.v.IsValid() { // pflag looks at a zero value to find out about defaults
+	if len(f.targets) == 0 { // pflag looks at a zero value to find out about defaults
 		return ""
 	}
-	return formatValue(f.v)
+	return formatValue(f.targets[0])
 }
 
-func (f *flagValue) Type() string { return kindName(f.v.Type()) }
+func (f *flagValue) Type() string { return kindName(f.targets[0].Type()) }
 
 func (f *flagValue) Set(text string) error {
-	x, err := parseValue(f.v.Type(), text)
+	x, err := parseValue(f.targets[0].Type(), text)
 	if err != nil {
 		return err
 	}
-	if f.set && f.v.Kind() == reflect.Slice {
-		x = reflect.AppendSlice(f.v, x)
+	if f.set && x.Kind() == reflect.Slice {
+		x = reflect.AppendSlice(f.targets[0], x)
 	}
-	f.v.Set(x)
+	for _, v := range f.targets {
+		v.Set(x)
+	}
 	f.set = true
 	return nil
 }
 
 // Bind registers one flag for each tagged field of the struct that c points to. The current values are the defaults;
-// parsing writes into c. A flag of kind list may be repeated: its items are gathered.
+// parsing writes into c. A flag of kind list may be repeated: its items are gathered. A flag that another struct has bound
+// to the same set is shared: the field takes that flag's default and whatever is parsed.
 func Bind(fs *pflag.FlagSet, c any) {
+	own := map[string]bool{}
 	for _, f := range fields(c) {
 		for _, bound := range []string{f.min, f.max} {
 			if _, err := parseBound(f, bound); err != nil {
 				panic(fmt.Sprintf("bind config: bound of --%s: %v", f.name, err))
 			}
 		}
-		flag := fs.VarPF(&flagValue{v: f.value}, f.name, "", usage(f))
-		flag.Hidden = f.hidden
-		if f.value.Kind() == reflect.Bool {
-			flag.NoOptDefVal = "true"
+		if own[f.name] {
+			panic(fmt.Sprintf("bind config: %T names --%s twice", c, f.name))
+		}
+		own[f.name] = true
+		if !share(fs.Lookup(f.name), f) {
+			register(fs, f)
 		}
 	}
+}
+
+func register(fs *pflag.FlagSet, f field) {
+	flag := fs.VarPF(&flagValue{targets: []reflect.Value{f.value}}, f.name, "", usage(f))
+	flag.Hidden = f.hidden
+	if f.value.Kind() == reflect.Bool {
+		flag.NoOptDefVal = "true"
+	}
+}
+
+// share adds a field to a flag that exists, and reports whether it does.
+func share(flag *pflag.Flag, f field) bool {
+	if flag == nil {
+		return false
+	}
+	v, ours := flag.Value.(*flagValue)
+	if !ours || v.targets[0].Type() != f.value.Type() {
+		panic(fmt.Sprintf("bind config: --%s exists with another kind than %s", f.name, f.value.Type()))
+	}
+	f.value.Set(v.targets[0])
+	v.targets = append(v.targets, f.value)
+	return true
 }
 
 func usage(f field) string {

@@ -160,6 +160,31 @@ func TestParseBytes(t *testing.T) {
 	}
 }
 
+func TestStructsBoundToOneSetShareFlagsOfOneName(t *testing.T) {
+	type first struct {
+		Limit Bytes `flag:"limit" help:"size"`
+		CPUs  []int `flag:"cpus" help:"processors"`
+	}
+	type second struct {
+		Limit Bytes `flag:"limit" help:"size"`
+		CPUs  []int `flag:"cpus" help:"processors"`
+		Own   int   `flag:"own" help:"number"`
+	}
+	a, b := first{Limit: 1}, second{Limit: 2, CPUs: []int{7}}
+	fs := pflag.NewFlagSet("t", pflag.ContinueOnError)
+	Bind(fs, &a)
+	Bind(fs, &b)
+	if b.Limit != 1 || b.CPUs != nil {
+		t.Errorf("got %+v before parsing, want the defaults of the first struct", b)
+	}
+	if err := fs.Parse([]string{"--limit=3KiB", "--cpus=1", "--cpus=2", "--own=4"}); err != nil {
+		t.Fatal(err)
+	}
+	if a.Limit != 3072 || b.Limit != 3072 || !reflect.DeepEqual(a.CPUs, []int{1, 2}) || !reflect.DeepEqual(b.CPUs, []int{1, 2}) || b.Own != 4 {
+		t.Errorf("got %+v and %+v, want both set", a, b)
+	}
+}
+
 func TestTableShowsEveryVisibleFlag(t *testing.T) {
 	table := Table(&sample{Limit: 16 << 20})
 	for _, want := range []string{"| `--limit` | `RANKD_LIMIT` | bytes | `16MiB` | 1KiB..1GiB | size |", "`--threads`"} {
