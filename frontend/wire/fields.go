@@ -31,6 +31,9 @@ func (f *fields) next() bool {
 	if n < 0 {
 		return f.fail(protowire.ParseError(n).Error())
 	}
+	if num > protowire.MaxValidNumber { // ConsumeTag checks only that it fits an int32
+		return f.fail("it holds a field with an invalid number")
+	}
 	f.num, f.typ = num, typ
 	rest := f.b[n:]
 	switch typ {
