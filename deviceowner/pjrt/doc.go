@@ -27,7 +27,8 @@
 // # Concurrency
 //
 // Compile, Launch and Close may be called from different goroutines. Launch does not block: it hands the batch to a worker.
-// done is called on a worker's goroutine.
+// done is called on a worker's goroutine. Under the race detector build with -tags race_mu as well: it locks a pool of the
+// binding that is otherwise guarded by pinning, which the detector cannot see.
 //
 // # Failure
 //

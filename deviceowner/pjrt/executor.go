@@ -30,6 +30,7 @@ type Executor struct {
 	launched bool
 	closed   bool
 
+	inFlight     atomic.Int64
 	compiles     atomic.Uint64
 	lateCompiles atomic.Uint64
 	isDead       atomic.Bool
@@ -193,12 +194,12 @@ func (e *Executor) Launch(b *executor.Batch, done func(error)) error {
 	if r == nil {
 		return fmt.Errorf("launch batch of %d rows: %w", b.Bucket, ErrNotCompiled)
 	}
-	select {
-	case e.work <- launch{r, b, done}:
-		return nil
-	default:
+	if e.inFlight.Load() >= int64(e.depth) {
 		return fmt.Errorf("launch batch: got more than %d in flight", e.depth)
 	}
+	e.inFlight.Add(1)
+	e.work <- launch{r, b, done} // has room for Depth
+	return nil
 }
 
 func (e *Executor) checkBatch(b *executor.Batch) error {

@@ -124,3 +124,43 @@ func TestPluginErrorsAreShortenedAndNamed(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestLaunchBeyondDepthIsRefused(t *testing.T) {
+	entered, leave := make(chan bool), make(chan bool)
+	d := &brokenDevice{err: func(int) error {
+		entered <- true
+		<-leave
+		return nil
+	}}
+	o := Options{
+		Arrays: []Array{{dtype.Float32, 64}}, ScoreBytes: 4, Depth: 2,
+		Program: func(int) ([]byte, error) { return []byte("x"), nil },
+	}
+	e := newExecutor(d, &o, pinning{}, slog.New(slog.DiscardHandler))
+	if err := e.Compile(context.Background(), 2); err != nil {
+		t.Fatal(err)
+	}
+	batch := func() *executor.Batch {
+		return &executor.Batch{Bucket: 2, Rows: 1, Arrays: [][]byte{make([]byte, 2*64)}, Scores: make([]byte, 8)}
+	}
+	ends := make(chan error, 2)
+	for range 2 {
+		if err := e.Launch(batch(), func(err error) { ends <- err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-entered
+	<-entered
+	if err := e.Launch(batch(), func(error) { t.Error("done was called") }); err == nil || !strings.Contains(err.Error(), "more than 2 in flight") {
+		t.Errorf("third launch: got %v", err)
+	}
+	close(leave)
+	for range 2 {
+		if err := <-ends; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}

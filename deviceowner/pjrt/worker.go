@@ -19,7 +19,9 @@ func (e *Executor) serve() {
 		}
 	}
 	for l := range e.work {
-		l.done(e.judge(l.runner.run(l.batch.Arrays, l.batch.Scores)))
+		err := e.judge(l.runner.run(l.batch.Arrays, l.batch.Scores))
+		e.inFlight.Add(-1) // before done, which may launch the next one
+		l.done(err)
 	}
 }
 

@@ -1,0 +1,9 @@
+package sim_test
+
+import (
+	"testing"
+
+	"rankd/internal/testutil"
+)
+
+func TestMain(m *testing.M) { testutil.Main(m) }
