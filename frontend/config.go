@@ -1,0 +1,99 @@
+package frontend
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"rankd/internal/child"
+	"rankd/internal/config"
+)
+
+// Config is the whole configuration of a frontend process: what the supervisor hands it, and what a person may set.
+type Config struct {
+	child.Inherited
+	Model    string `flag:"model" help:"directory of the model bundle"`
+	Batching string `flag:"batching" oneof:"continuous|linger|fused|off" help:"when a batch is closed; with off each request is a batch of its own"`
+	Settings
+}
+
+// Settings is what a person may set about a frontend.
+type Settings struct {
+	MaxRequestBytes config.Bytes `flag:"max-request-bytes" unit:"bytes" min:"1KiB" max:"1GiB" help:"largest request message taken, after decompression"`
+	MaxRequestRows  int          `flag:"max-request-rows" unit:"rows" min:"1" max:"8388607" help:"most rows (examples) in one request"`
+	InflightBytes   config.Bytes `flag:"max-inflight-request-bytes" unit:"bytes" min:"1KiB" help:"request bytes that one frontend holds at once"`
+
+	PendingRows       int `flag:"frontend-pending-rows" unit:"rows" min:"1" help:"rows admitted and not yet scored in one frontend; a request beyond is refused"`
+	ServerPendingRows int `flag:"server-pending-rows" unit:"rows" min:"1" help:"rows admitted and not yet scored in all frontends together; a request beyond is refused"`
+
+	ChunkRows     int           `flag:"chunk-rows" unit:"rows" min:"1" max:"4096" help:"rows looked up and committed at a time"`
+	InlineChunks  int           `flag:"inline-chunks" unit:"chunks" min:"1" help:"chunks of a request that its own connection looks up; the gather workers take the rest"`
+	GatherWorkers int           `flag:"gather-workers" unit:"goroutines" min:"0" max:"256" help:"goroutines that look up the rest of large requests and of those that waited for room; 0: as many as the process has CPUs, at most 8"`
+	NoDeadlineMS  int           `flag:"no-deadline-ms" unit:"ms" min:"10" max:"3600000" help:"longest life of a call that brings no deadline, or a later one"`
+	RestartGrace  time.Duration `flag:"restart-grace" unit:"duration" min:"0s" max:"1.5s" help:"how long calls wait for a device owner that is dead and backing off before they are refused"`
+	DrainTimeout  time.Duration `flag:"drain-timeout" unit:"duration" min:"0s" help:"longest drain after SIGTERM; calls that are still open then are cut"`
+	DrainDelay    time.Duration `flag:"drain-delay" unit:"duration" min:"0s" max:"60s" help:"time between health saying NOT_SERVING and connections being told to go, so that balancers look away first"`
+
+	MaxStreams         uint32        `flag:"max-concurrent-streams" unit:"streams" min:"1" help:"open calls on one connection"`
+	MaxConnectionAge   time.Duration `flag:"max-connection-age" unit:"duration" min:"0s" help:"a connection older than this is asked to reconnect, which spreads clients over frontends; 0: never"`
+	MaxConnectionGrace time.Duration `flag:"max-connection-age-grace" unit:"duration" min:"0s" help:"time that the calls of an aged connection have to end; 0: no limit"`
+	KeepaliveTime      time.Duration `flag:"keepalive-time" unit:"duration" min:"1s" help:"a connection that was silent this long is pinged"`
+	KeepaliveTimeout   time.Duration `flag:"keepalive-timeout" unit:"duration" min:"100ms" help:"a pinged connection that stays silent this long is closed"`
+	KeepaliveMinTime   time.Duration `flag:"keepalive-min-time" unit:"duration" min:"0s" help:"a client that pings more often than this is cut off"`
+	WarmTimeout        time.Duration `flag:"warm-timeout" unit:"duration" min:"1s" help:"longest time that one request of the warm-up may take"`
+}
+
+// Default is the configuration of a frontend that nobody has configured.
+func Default() Config {
+	return Config{Inherited: child.NoDescriptors(), Batching: "continuous", Settings: DefaultSettings()}
+}
+
+// DefaultSettings is the part of Default that a person may set.
+func DefaultSettings() Settings {
+	return Settings{
+		MaxRequestBytes: 16 << 20,
+		MaxRequestRows:  131072,
+		InflightBytes:   256 << 20,
+
+		PendingRows:       262144,
+		ServerPendingRows: 1048576,
+
+		ChunkRows:     16,
+		InlineChunks:  8,
+		GatherWorkers: 0,
+		NoDeadlineMS:  60000,
+		RestartGrace:  time.Second,
+		DrainTimeout:  30 * time.Second,
+		DrainDelay:    0,
+
+		MaxStreams:         1024,
+		MaxConnectionAge:   0,
+		MaxConnectionGrace: 0,
+		KeepaliveTime:      2 * time.Minute,
+		KeepaliveTimeout:   20 * time.Second,
+		KeepaliveMinTime:   10 * time.Second,
+		WarmTimeout:        60 * time.Second,
+	}
+}
+
+// Validate returns every violation of the bounds in the tags and of those between fields, joined.
+func (c *Config) Validate() error {
+	return errors.Join(config.Check(c), c.Settings.between())
+}
+
+// between checks the bounds that fields set each other.
+func (c *Settings) between() error {
+	var errs []error
+	wants := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("check configuration: "+format, args...))
+		}
+	}
+	wants(c.PendingRows >= c.MaxRequestRows, "--frontend-pending-rows is %d, want at least --max-request-rows, which is %d",
+		c.PendingRows, c.MaxRequestRows)
+	wants(c.ServerPendingRows >= c.MaxRequestRows, "--server-pending-rows is %d, want at least --max-request-rows, which is %d",
+		c.ServerPendingRows, c.MaxRequestRows)
+	wants(c.InflightBytes >= c.MaxRequestBytes, "--max-inflight-request-bytes is %s, want at least --max-request-bytes, which is %s",
+		c.InflightBytes, c.MaxRequestBytes)
+	return errors.Join(errs...)
+}

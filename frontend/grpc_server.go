@@ -1,0 +1,131 @@
+package frontend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"os"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/reflection"
+
+	"rankd/frontend/wire/kservepb"
+)
+
+// grpcServer is the transport that is built on grpc-go.
+type grpcServer struct {
+	core   *Core
+	log    *slog.Logger
+	server *grpc.Server
+	health *healthService
+}
+
+func newGRPCServer(core *Core, log *slog.Logger) *grpcServer {
+	cfg := &core.cfg
+	g := &grpcServer{core: core, log: log, health: newHealthService()}
+	g.server = grpc.NewServer(
+		grpc.ForceServerCodecV2(newCodec()),
+		grpc.MaxRecvMsgSize(int(cfg.MaxRequestBytes)),
+		grpc.MaxSendMsgSize(math.MaxInt32), // whether a reply is too large is for the client to say
+		grpc.MaxConcurrentStreams(cfg.MaxStreams),
+		grpc.WaitForHandlers(true), // they refer to mapped memory
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: cfg.KeepaliveMinTime, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionAge: cfg.MaxConnectionAge, MaxConnectionAgeGrace: cfg.MaxConnectionGrace,
+			Time: cfg.KeepaliveTime, Timeout: cfg.KeepaliveTimeout,
+		}),
+		grpc.UnaryInterceptor(g.recoverUnary),
+		grpc.StreamInterceptor(g.recoverStream),
+	)
+	scores := scorer{core: core, pool: mem.DefaultBufferPool()}
+	g.server.RegisterService(predictDesc(), scores)
+	g.server.RegisterService(inferDesc(), &kserve{scorer: scores})
+	grpc_health_v1.RegisterHealthServer(g.server, g.health)
+	reflection.Register(g.server) // v1 and v1alpha
+	return g
+}
+
+// recoverUnary keeps a panic in a handler from ending the process.
+func (g *grpcServer) recoverUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (reply any, err error) {
+	defer g.rescue(&err)
+	return h(ctx, req)
+}
+
+func (g *grpcServer) recoverStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
+	defer g.rescue(&err)
+	return h(srv, stream)
+}
+
+func (g *grpcServer) rescue(err *error) {
+	if p := recover(); p != nil {
+		g.core.panicked(p)
+		*err = errPanic.Status().Err()
+	}
+}
+
+// serve accepts connections until drain or stop; it returns nil after either.
+func (g *grpcServer) serve(l net.Listener) error {
+	if err := g.server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("serve gRPC on %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// settleTime is how long connections have to close by themselves once the last call was answered.
+const settleTime = 500 * time.Millisecond
+
+// drain ends the service in order: health says NOT_SERVING, connections are told to go, open calls end, new ones are
+// refused as "draining". It is bounded by --drain-timeout, after --drain-delay.
+func (g *grpcServer) drain() {
+	cfg := &g.core.cfg
+	g.health.shutdown()
+	if cfg.DrainDelay > 0 {
+		<-time.After(cfg.DrainDelay)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cfg.DrainTimeout)
+	defer cancel()
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		g.server.GracefulStop()
+	}()
+	if err := g.core.Drain(ctx); err != nil {
+		g.log.Warn("drain was cut short", "open_calls", g.core.open.Load(), "drain_timeout", cfg.DrainTimeout)
+	}
+	settle := time.NewTimer(settleTime)
+	defer settle.Stop()
+	select {
+	case <-gone:
+	case <-settle.C: // streams that have no end, such as reflection, hold their connection open
+	case <-ctx.Done():
+	}
+	g.server.Stop()
+	<-gone
+}
+
+// inheritedListener makes a listener of a descriptor that the supervisor passed on. The socket stays open in the
+// supervisor, and with it the queue of connections that nobody has accepted.
+//
+// net.FileListener works on a duplicate, which shares the socket's O_NONBLOCK with every process that has it; it sets the
+// flag, as everyone who accepts from the socket wants it.
+func inheritedListener(fd int) (net.Listener, error) {
+	f := os.NewFile(uintptr(fd), "listener")
+	if f == nil {
+		return nil, fmt.Errorf("open listener: got descriptor %d, want an open socket", fd)
+	}
+	defer f.Close()
+	l, err := net.FileListener(f)
+	if err != nil {
+		return nil, fmt.Errorf("open listener on descriptor %d: %w", fd, err)
+	}
+	return l, nil
+}
+
+var _ kservepb.GRPCInferenceServiceServer = (*kserve)(nil)

@@ -1,0 +1,84 @@
+package frontend
+
+import (
+	"strings"
+	"time"
+
+	"rankd/internal/stats"
+)
+
+// meter counts what the frontend does, in its block of the shared page.
+type meter struct {
+	block *stats.Block
+}
+
+// api is the counter family of an API.
+func (a API) stats() stats.API {
+	if a == APIModelInfer {
+		return stats.APIKServe
+	}
+	return stats.APIRankd
+}
+
+func (m *meter) arrived(a API, size int) { m.block.Add(stats.RequestBytes(a.stats()), uint64(size)) }
+
+func (m *meter) admitted(a API, rows int, decode time.Duration) {
+	m.block.Add(stats.Rows(a.stats()), uint64(rows))
+	m.block.Observe(stats.StageDecode, int64(decode))
+}
+
+func (m *meter) lookedUp(d time.Duration) { m.block.Observe(stats.StageLookup, int64(d)) }
+
+// ended counts a call by its outcome; err is nil when it was scored.
+func (m *meter) ended(a API, err *Error) { m.block.Inc(stats.Requests(a.stats(), outcome(err))) }
+
+func (m *meter) replied(a API, size int, total, reply time.Duration) {
+	m.block.Add(stats.ReplyBytes(a.stats()), uint64(size))
+	m.block.Observe(stats.StageTotal, int64(total))
+	m.block.Observe(stats.StageReply, int64(reply))
+}
+
+func (m *meter) panicked() { m.block.Inc(stats.Panics) }
+
+func (m *meter) gauges(pendingRows, calls int64, draining bool) {
+	m.block.Set(stats.PendingRows, pendingRows)
+	m.block.Set(stats.InFlightCalls, calls)
+	var d int64
+	if draining {
+		d = 1
+	}
+	m.block.Set(stats.Draining, d)
+}
+
+// outcome is the counter that a reply belongs to.
+func outcome(err *Error) stats.Outcome {
+	if err == nil {
+		return stats.OutcomeOK
+	}
+	switch err.Reason {
+	case ReasonRequestTooLarge:
+		return stats.OutcomeRequestTooLarge
+	case ReasonFrontendFull:
+		return stats.OutcomeFrontendPendingFull
+	case ReasonServerFull:
+		return stats.OutcomeServerTotalQueueFull
+	case ReasonDeadline:
+		return stats.OutcomeDeadlineUnreachable
+	case ReasonDeadlineExceeded:
+		return stats.OutcomeDeadlineExceeded
+	case ReasonCancelled:
+		return stats.OutcomeCancelled
+	case ReasonDeviceError:
+		return stats.OutcomeDeviceError
+	case ReasonDraining:
+		return stats.OutcomeDraining
+	case ReasonDeviceRestarting:
+		return stats.OutcomeDeviceRestarting
+	case ReasonModelNotFound:
+		return stats.OutcomeInvalid
+	}
+	if strings.HasPrefix(err.Reason, "invalid_") {
+		return stats.OutcomeInvalid
+	}
+	return stats.OutcomeInternal
+}

@@ -1,0 +1,238 @@
+package frontend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"rankd/internal/child"
+	"rankd/internal/config"
+	"rankd/internal/hugemem"
+	"rankd/internal/stats"
+	"rankd/model"
+	"rankd/shmring"
+	"rankd/tables"
+)
+
+// errConfig marks errors that the same arguments would bring again.
+var errConfig = errors.New("bad configuration")
+
+// ExitCode is the exit status that belongs to what Run returned.
+func ExitCode(err error) config.ExitCode {
+	switch {
+	case err == nil:
+		return config.ExitOK
+	case errors.Is(err, errConfig):
+		return config.ExitBadConfig
+	case errors.Is(err, shmring.ErrCorrupt), errors.Is(err, shmring.ErrMagic), errors.Is(err, shmring.ErrChecksum), errors.Is(err, shmring.ErrSize):
+		return config.ExitCorruptRegion
+	}
+	return config.ExitError
+}
+
+// Run is the main function of a frontend process: it attaches to what the supervisor made, warms itself through to the
+// device, says that it is ready, and serves until SIGTERM, the end of ctx, or the end of the supervisor. It returns nil
+// after an orderly drain. A second SIGTERM ends it at once.
+func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
+	if err := cfg.Validate(); err != nil {
+		return fmt.Errorf("start frontend: %w: %w", errConfig, err)
+	}
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(signals)
+	gone := child.WatchLife(cfg.LifeFD)
+
+	p, err := attach(&cfg, log)
+	if err != nil {
+		return fmt.Errorf("start frontend %d: %w", cfg.Index, err)
+	}
+	defer p.close()
+	core, err := newCore(cfg, p.manifest, p.tables, p.ring, shapeOf(p.region.Geometry(), cfg), &meter{p.block}, log)
+	if err != nil {
+		return fmt.Errorf("start frontend %d: %w: %w", cfg.Index, errConfig, err)
+	}
+	server := newGRPCServer(core, log)
+	core.OnState(server.health.set)
+	core.Start()
+	defer core.Close()
+
+	starting, cancel := context.WithTimeout(ctx, cfg.WarmTimeout)
+	defer cancel()
+	go func() { // whatever ends the process also ends a warm-up that waits for a device that does not come
+		select {
+		case <-gone:
+		case s := <-signals:
+			signals <- s // for serve
+		case <-starting.Done():
+		}
+		cancel()
+	}()
+	if err := core.warm(starting); err != nil {
+		return fmt.Errorf("start frontend %d: %w", cfg.Index, err)
+	}
+	cancel()
+	listener, err := inheritedListener(cfg.ListenerFD)
+	if err != nil {
+		return fmt.Errorf("start frontend %d: %w: %w", cfg.Index, errConfig, err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.serve(listener) }()
+	core.SetReady()
+	if cfg.ReadyFD >= 0 {
+		if err := child.Announce(cfg.ReadyFD, child.Ready{Layout: shmring.LayoutVersion, Incarnation: cfg.Incarnation}); err != nil {
+			return fmt.Errorf("start frontend %d: %w", cfg.Index, err)
+		}
+	}
+	log.Info("ready", "address", listener.Addr().String(), "model", p.manifest.Name, "version", p.manifest.Version)
+	return finish(ctx, server, served, signals, gone, log)
+}
+
+// finish waits for a reason to stop and stops.
+func finish(ctx context.Context, server *grpcServer, served <-chan error, signals <-chan os.Signal, gone <-chan struct{}, log *slog.Logger) error {
+	select {
+	case err := <-served:
+		return err
+	case <-gone: // nobody would restart what this process depends on
+		server.server.Stop()
+		return errors.New("run frontend: the supervisor is gone")
+	case <-ctx.Done():
+	case <-signals:
+	}
+	log.Info("draining", "open_calls", server.core.open.Load())
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		server.drain()
+	}()
+	select {
+	case <-drained:
+		<-served
+		log.Info("drained")
+		return nil
+	case <-gone:
+		return errors.New("drain frontend: the supervisor is gone")
+	case <-signals:
+		return errors.New("drain frontend: told to stop a second time")
+	}
+}
+
+// parts is what a frontend process attaches to.
+type parts struct {
+	manifest *model.Manifest
+	memory   *hugemem.Mapping
+	region   *shmring.Region
+	ring     *shmRing
+	tables   *tables.Set
+	page     *stats.Page
+	block    *stats.Block
+	log      *slog.Logger
+}
+
+func attach(cfg *Config, log *slog.Logger) (_ *parts, err error) {
+	p := &parts{log: log}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	bundle, err := model.Open(cfg.Model)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errConfig, err)
+	}
+	p.manifest = bundle.Manifest
+	if p.page, err = stats.Attach(cfg.StatsFD); err != nil {
+		return nil, err
+	}
+	p.block = p.page.Frontend(cfg.Index)
+	if p.tables, err = tables.Attach(cfg.TablesFD, p.manifest); err != nil {
+		return nil, err
+	}
+	if err = p.attachRegion(cfg, log); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *parts) attachRegion(cfg *Config, log *slog.Logger) error {
+	var st syscall.Stat_t
+	if err := syscall.Fstat(cfg.RegionFD, &st); err != nil {
+		return fmt.Errorf("stat region on descriptor %d: %w", cfg.RegionFD, err)
+	}
+	var err error
+	if p.memory, err = hugemem.Map(cfg.RegionFD, st.Size, true); err != nil {
+		return fmt.Errorf("map region: %w", err)
+	}
+	if p.region, err = shmring.Open(p.memory.Bytes); err != nil {
+		return err
+	}
+	p.region.OnCorrupt = func(err error) {
+		log.Error("region is corrupt", "error", err)
+		os.Exit(int(config.ExitCorruptRegion))
+	}
+	if err := fits(p.manifest, p.region.Geometry()); err != nil {
+		return fmt.Errorf("%w: %w", errConfig, err)
+	}
+	if len(cfg.BellFDs) != 1 {
+		return fmt.Errorf("%w: --bell-fds: got %v, want one descriptor", errConfig, cfg.BellFDs)
+	}
+	if err := syscall.SetNonblock(cfg.BellFDs[0], true); err != nil {
+		return fmt.Errorf("open bell on descriptor %d: %w", cfg.BellFDs[0], err)
+	}
+	bell := os.NewFile(uintptr(cfg.BellFDs[0]), "bell")       // non-blocking, so reads wait in the netpoller
+	if err := bell.SetReadDeadline(time.Time{}); err != nil { // a bell that cannot be waited for would be polled for ever
+		bell.Close()
+		return fmt.Errorf("open bell on descriptor %d: %w", cfg.BellFDs[0], err)
+	}
+	role, err := p.region.Frontend(cfg.Index, cfg.Incarnation)
+	if err != nil {
+		bell.Close()
+		return err
+	}
+	p.ring = &shmRing{Frontend: role, region: p.region, bell: bell}
+	return nil
+}
+
+// fits compares the region with the packed rows of the model.
+func fits(m *model.Manifest, g shmring.Geometry) error {
+	if len(g.Strides) != len(m.Packed) || g.ScoreBytes != m.ScoreBytes() {
+		return fmt.Errorf("compare region with model: got %d arrays and %d score bytes, want %d and %d",
+			len(g.Strides), g.ScoreBytes, len(m.Packed), m.ScoreBytes())
+	}
+	for a, s := range g.Strides {
+		if s != m.Packed[a].Stride {
+			return fmt.Errorf("compare region with model: stride of array %d is %d, want %d", a, s, m.Packed[a].Stride)
+		}
+	}
+	return nil
+}
+
+func shapeOf(g shmring.Geometry, cfg Config) shape {
+	return shape{
+		arrays: len(g.Strides), strides: g.Strides, scoreBytes: g.ScoreBytes, capacity: g.Capacity,
+		chunk: min(cfg.ChunkRows, g.ChunkRows), whole: cfg.Batching == "off",
+	}
+}
+
+func (p *parts) close() {
+	if p.ring != nil {
+		p.ring.bell.Close()
+	}
+	var errs []error
+	if p.tables != nil {
+		errs = append(errs, p.tables.Close())
+	}
+	if p.memory != nil {
+		errs = append(errs, p.memory.Unmap())
+	}
+	if p.page != nil {
+		errs = append(errs, p.page.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		p.log.Warn("release shared memory", "error", err)
+	}
+}
