@@ -87,7 +87,7 @@ func abridge(raw json.RawMessage) string {
 
 func (s *strictDecoder) structure(path string, raw json.RawMessage, v reflect.Value) {
 	seen := make([]bool, v.NumField())
-	s.object(path, raw, func(key string, value json.RawMessage) {
+	whole := s.object(path, raw, func(key string, value json.RawMessage) {
 		for i := range v.NumField() {
 			if name, _ := jsonName(v.Type().Field(i)); name == key {
 				seen[i] = true
@@ -98,7 +98,7 @@ func (s *strictDecoder) structure(path string, raw json.RawMessage, v reflect.Va
 		s.fail(join(path, key), errors.New("unknown field"))
 	})
 	for i := range v.NumField() {
-		if name, required := jsonName(v.Type().Field(i)); required && !seen[i] {
+		if name, required := jsonName(v.Type().Field(i)); whole && required && !seen[i] {
 			s.fail(join(path, name), errors.New("missing"))
 		}
 	}
@@ -137,7 +137,8 @@ func (s *strictDecoder) stringMap(path string, raw json.RawMessage, v reflect.Va
 	})
 }
 
-func (s *strictDecoder) object(path string, raw json.RawMessage, field func(key string, value json.RawMessage)) {
+// object reports whether all of the object was read.
+func (s *strictDecoder) object(path string, raw json.RawMessage, field func(key string, value json.RawMessage)) bool {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	err := decodeObject(dec, func(key string) error {
 		var value json.RawMessage
@@ -150,4 +151,5 @@ func (s *strictDecoder) object(path string, raw json.RawMessage, field func(key 
 	if err != nil {
 		s.fail(path, err)
 	}
+	return err == nil
 }

@@ -50,12 +50,7 @@ func OpenTensors(path string) (_ *Tensors, err error) {
 		return nil, err
 	}
 	// Read the header with read(2), not through the mapping: a broken file should be refused before anything is mapped.
-	header, err := readHeader(f, size)
-	if err != nil {
-		return nil, err
-	}
-	dataStart := 8 + int64(len(header))
-	list, err := parseHeader(header, size-dataStart)
+	list, err := readTensors(f, size)
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +65,7 @@ func OpenTensors(path string) (_ *Tensors, err error) {
 	t := &Tensors{path: path, mapping: m, tensors: list, byName: make(map[string]int, len(list))}
 	for i := range list {
 		e := &list[i]
-		n, _ := tensorBytes(e.DType, e.Shape) // parseHeader has checked it
-		e.Offset += dataStart
+		n, _ := tensorBytes(e.DType, e.Shape) // readTensors has checked it
 		e.Data = m[e.Offset : e.Offset+n : e.Offset+n]
 		t.byName[e.Name] = i
 	}
@@ -90,6 +84,23 @@ func checkFileSize(f *os.File) (int64, error) {
 		return 0, fmt.Errorf("file size: got %d bytes, want at least 8", fi.Size())
 	}
 	return fi.Size(), nil
+}
+
+// readTensors reads and checks the header of a file of size bytes. The tensors come back in the order of their data, without Data.
+func readTensors(f io.ReaderAt, size int64) ([]Tensor, error) {
+	header, err := readHeader(f, size)
+	if err != nil {
+		return nil, err
+	}
+	dataStart := 8 + int64(len(header))
+	list, err := parseHeader(header, size-dataStart)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		list[i].Offset += dataStart
+	}
+	return list, nil
 }
 
 func readHeader(f io.ReaderAt, size int64) ([]byte, error) {

@@ -86,8 +86,9 @@ func parseHeader(header []byte, dataBytes int64) ([]Tensor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("header: %w", err)
 	}
+	end := dec.InputOffset()
 	if _, err := dec.Token(); err != io.EOF {
-		return nil, fmt.Errorf("header: got data after the object at byte %d", dec.InputOffset())
+		return nil, fmt.Errorf("header: got data after the object at byte %d", end)
 	}
 	return placeTensors(list, dataBytes)
 }

@@ -1,0 +1,9 @@
+package model
+
+import (
+	"testing"
+
+	"rankd/internal/testutil"
+)
+
+func TestMain(m *testing.M) { testutil.Main(m) }
