@@ -13,6 +13,7 @@ const (
 )
 
 // Combiners: how the rows of a bag become one vector. With per-id weights w each row is multiplied by its weight.
+// An empty bag and a divisor of zero give zeros.
 const (
 	CombinerSum   = "sum"   // sum of rows
 	CombinerMean  = "mean"  // sum / count, or / sum of weights

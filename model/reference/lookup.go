@@ -52,7 +52,8 @@ func (l *Lookup) Close() error {
 	return errors.Join(errs...)
 }
 
-// Pool looks up the bag in table t and combines its rows into one vector of Dim elements. An empty bag gives zeros.
+// Pool looks up the bag in table t and combines its rows into one vector of Dim elements. An empty bag gives zeros,
+// and so does a divisor of zero.
 //
 // With weights w (1 each where the bag has none), x the rows and n the number of ids:
 //
@@ -87,9 +88,6 @@ func (l *Lookup) Pool(t int, bag Bag) ([]float64, error) {
 			pooled[d] += w * l.element(t, row, d)
 		}
 	}
-	if len(bag.IDs) == 0 {
-		return pooled, nil
-	}
 	divisor := 1.0
 	switch table.Combiner {
 	case model.CombinerMean:
@@ -98,7 +96,11 @@ func (l *Lookup) Pool(t int, bag Bag) ([]float64, error) {
 		divisor = math.Sqrt(squares)
 	}
 	for d := range pooled {
-		pooled[d] /= divisor
+		if divisor == 0 {
+			pooled[d] = 0
+		} else {
+			pooled[d] /= divisor
+		}
 	}
 	return pooled, nil
 }

@@ -109,6 +109,7 @@ func TestPoolFollowsCombinerPolicyAndWeights(t *testing.T) {
 		{"weighted sum", "sum", "reject", Bag{IDs: []int64{1, 3}, Weights: []float32{2, 0.5}}, []float64{22 + 6.5, -3.5}, ""},
 		{"weighted mean", "mean", "reject", Bag{IDs: []int64{1, 3}, Weights: []float32{3, 1}}, []float64{46.0 / 4, -6.0 / 4}, ""},
 		{"weighted sqrtn", "sqrtn", "reject", Bag{IDs: []int64{1, 3}, Weights: []float32{3, 4}}, []float64{85.0 / 5, -15.0 / 5}, ""},
+		{"weights that cancel", "mean", "reject", Bag{IDs: []int64{1, 3}, Weights: []float32{1, -1}}, []float64{0, 0}, ""},
 		{"empty sum", "sum", "reject", Bag{}, []float64{0, 0}, ""},
 		{"empty mean", "mean", "reject", Bag{}, []float64{0, 0}, ""},
 		{"empty sqrtn", "sqrtn", "reject", Bag{}, []float64{0, 0}, ""},
