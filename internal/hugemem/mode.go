@@ -2,7 +2,7 @@ package hugemem
 
 import "fmt"
 
-// Mode is a way to get pages. The zero value Auto asks for the best; a result is never Auto.
+// Mode is a way to get pages. The zero value Auto asks for the best; in a Coverage it means that the kernel did not say.
 type Mode uint8
 
 // The modes, best first.

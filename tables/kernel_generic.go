@@ -1,0 +1,100 @@
+package tables
+
+import "math"
+
+// column is a table as the kernel sees it: where its pooled vector goes and which steps its bags need.
+type column struct {
+	array    int // index into sweepArgs.dst and sweepArgs.strides
+	offset   int // bytes from the start of the packed row
+	dim      int // float32 elements
+	weighted bool
+	scaled   bool
+}
+
+// prefetchPad is how many addresses stand behind the last one that a kernel adds, so that it can prefetch ahead without
+// asking whether it may. They are valid addresses.
+const prefetchPad = 32
+
+// sweepArgs is one call of a kernel: rows packed rows, for each of them all columns in order, one bag each.
+//
+// Preconditions, which Resolve and Sweep establish so that a kernel needs no checks:
+//   - Every address is the offset in mem of a row of its column, 64-byte aligned as the start of mem is: at least 4*dim
+//     bytes from it lie inside mem.
+//   - lens, and scales if not nil, have rows*len(columns) entries; addrs, and weights if not nil, have at least the sum
+//     of lens, and addrs has prefetchPad valid entries more.
+//   - scales is not nil if a column is scaled, weights is not nil if one is weighted.
+//   - dst[array] holds rows*strides[array] bytes and offset+4*dim <= strides[array]. dst need not be aligned.
+//   - dst does not overlap mem.
+type sweepArgs struct {
+	mem     []byte    // the segment
+	addrs   []uint64  // of all bags, row by row, column by column, in the order of the ids
+	weights []float32 // per address; read for weighted columns
+	lens    []uint32  // ids a bag
+	scales  []float32 // per bag; read for scaled columns
+	columns []column
+	rows    int
+	dst     [][]byte
+	strides []int // bytes from one packed row to the next, per array
+}
+
+// sweepGeneric is the portable kernel and the specification of the others, which must give the same bits:
+//
+//	acc = +0 in every element
+//	for each id of the bag, in order:  acc = acc + x            if the column is not weighted
+//	                                   acc = acc + round(w*x)   if it is; the product is rounded to float32 first
+//	acc = acc * scale                                           only if the column is scaled
+//	store acc
+//
+// So an empty bag gives +0, a bag of one row gives x + 0, and an unweighted sum multiplies nothing. Every value, also the
+// padding of a packed row, that is not part of a column's dim elements is left as it was.
+func sweepGeneric(a *sweepArgs) {
+	bag, id := 0, 0
+	for r := range a.rows {
+		for c := range a.columns {
+			col := &a.columns[c]
+			out := a.dst[col.array][r*a.strides[col.array]+col.offset:][:4*col.dim]
+			clear(out)
+			end := id + int(a.lens[bag])
+			if col.weighted {
+				for ; id < end; id++ {
+					addScaled(out, a.mem[a.addrs[id]:], a.weights[id])
+				}
+			} else {
+				for ; id < end; id++ {
+					add(out, a.mem[a.addrs[id]:])
+				}
+			}
+			if col.scaled {
+				scale(out, a.scales[bag])
+			}
+			bag++
+		}
+	}
+}
+
+// add adds the float32 elements of row to those of out.
+func add(out, row []byte) {
+	row = row[:len(out)]
+	for i := 0; i+4 <= len(out); i += 4 {
+		o, x := out[i:i+4:i+4], row[i:i+4:i+4]
+		le.PutUint32(o, math.Float32bits(math.Float32frombits(le.Uint32(o))+math.Float32frombits(le.Uint32(x))))
+	}
+}
+
+// addScaled adds w times the elements of row to those of out.
+func addScaled(out, row []byte, w float32) {
+	row = row[:len(out)]
+	for i := 0; i+4 <= len(out); i += 4 {
+		o, x := out[i:i+4:i+4], row[i:i+4:i+4]
+		product := float32(w * math.Float32frombits(le.Uint32(x))) // the conversion forbids a fused multiply-add
+		le.PutUint32(o, math.Float32bits(math.Float32frombits(le.Uint32(o))+product))
+	}
+}
+
+// scale multiplies the elements of out by s.
+func scale(out []byte, s float32) {
+	for i := 0; i+4 <= len(out); i += 4 {
+		o := out[i : i+4 : i+4]
+		le.PutUint32(o, math.Float32bits(math.Float32frombits(le.Uint32(o))*s))
+	}
+}

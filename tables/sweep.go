@@ -1,0 +1,41 @@
+package tables
+
+import "fmt"
+
+// Sweep pools rows [from, from+n) of the plan into packed rows: dst[a] is packed array a from the first of these rows on, n
+// times the array's stride long, at any alignment. Only the slots of tables are written.
+//
+// A plan of another Set, rows that it does not have, or a dst that is too short panic before anything is written.
+func (s *Set) Sweep(p *Plan, dst [][]byte, from, n int) {
+	if p.set != s || from < 0 || n < 0 || n > p.rows-from {
+		panic(fmt.Sprintf("tables: sweep rows %d+%d of a plan of %d", from, n, p.rows))
+	}
+	if len(dst) != len(s.strides) {
+		panic(fmt.Sprintf("tables: sweep into %d arrays, want %d", len(dst), len(s.strides)))
+	}
+	for a, stride := range s.strides {
+		if len(dst[a])/stride < n {
+			panic(fmt.Sprintf("tables: sweep %d rows into array %d of %d bytes, want %d", n, a, len(dst[a]), n*stride))
+		}
+	}
+	bag := from * len(p.each.columns)
+	id := p.start[from]
+	p.args = sweepArgs{
+		mem: s.mem, addrs: p.each.addrs[id:], lens: p.each.lens[bag:],
+		columns: p.each.columns, rows: n, dst: dst, strides: s.strides,
+	}
+	if p.each.weighted {
+		p.args.weights = p.each.weights[id:]
+	}
+	if p.each.scaled {
+		p.args.scales = p.each.scales[bag:]
+	}
+	s.kernel.sweep(&p.args)
+	p.args.dst = nil // the rows are the caller's again
+	for _, c := range p.copies {
+		vector := p.shared[c.from : c.from+c.bytes]
+		for r := range n {
+			copy(dst[c.array][r*s.strides[c.array]+c.offset:], vector)
+		}
+	}
+}
