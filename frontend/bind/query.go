@@ -154,7 +154,10 @@ func (b *Binder) settleRows(q *Query) error {
 // A width of 0 takes any of at least 1.
 func (b *Binder) matrix(t *wire.Tensor, width int) (rows, columns int, err error) {
 	shape := t.Shape
-	ok := len(shape) == 2 && (int64(width) == shape[1] || width == 0 && shape[1] >= 1) || len(shape) == 1 && width == 1
+	ok := len(shape) == 1 && width == 1
+	if len(shape) == 2 { // a column at least, so that every row that is claimed has brought data
+		ok = shape[1] >= 1 && (shape[1] == int64(width) || width == 0)
+	}
 	if !ok {
 		form := "[B,%d]"
 		switch width {
