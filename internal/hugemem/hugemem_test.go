@@ -96,10 +96,15 @@ func mountFS(t *testing.T, fstype, options string) string {
 func hugetlbPool(t *testing.T, n int64) {
 	t.Helper()
 	const knob = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
-	before, ok := readNumber(knob)
-	if !ok || os.Getuid() != 0 {
-		t.Skip("changing the hugetlb pool needs root and a kernel with hugetlb")
+	f, err := os.OpenFile(knob, os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("changing the hugetlb pool: %v", err)
 	}
+	t.Cleanup(func() { _ = f.Close() })
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil { // keeps tests of other packages away
+		t.Fatal(err)
+	}
+	before, _ := readNumber(knob)
 	t.Cleanup(func() {
 		if err := os.WriteFile(knob, []byte(strconv.FormatInt(before, 10)), 0); err != nil {
 			t.Errorf("restore hugetlb pool: %v", err)

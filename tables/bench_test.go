@@ -1,0 +1,86 @@
+package tables
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"rankd/internal/hugemem"
+	"rankd/internal/testutil"
+	"rankd/model"
+)
+
+// benchHots is the number of ids a table in DLRM-DCNv2: 214 rows of 128 an example.
+var benchHots = []int{3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1}
+
+const benchRows, benchDim, benchBatch = 2000, 128, 16
+
+func benchSet(b *testing.B) (*Set, []Bags) {
+	specs := make([]spec, len(benchHots))
+	for i := range specs {
+		specs[i] = spec{benchRows, benchDim, model.CombinerSum, model.PolicyReject}
+	}
+	bundle := makeBundle(b, specs)
+	seg := mustLoad(b, bundle, Options{Instance: testutil.Instance(b), Dir: shmDir(b), Want: hugemem.Auto})
+	s := attach(b, int(seg.FD().Fd()), bundle.Manifest)
+	rng := rand.New(rand.NewPCG(1, 1))
+	bags := make([]Bags, len(specs))
+	for i, hot := range benchHots {
+		var ids []int64
+		for range benchBatch * hot {
+			ids = append(ids, rng.Int64N(benchRows))
+		}
+		bags[i] = fixed(hot, ids...)
+	}
+	return s, bags
+}
+
+// BenchmarkSweep pools 16 examples a call. The tables are small (27 MB), so the figure is about the code more than about
+// the memory; sizes that do not fit a cache are what "rankd bench" measures.
+func BenchmarkSweep(b *testing.B) {
+	s, bags := benchSet(b)
+	dst := [][]byte{make([]byte, benchBatch*s.strides[0])}
+	var p Plan
+	perExample := func(b *testing.B) {
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchBatch, "ns/example")
+	}
+	b.Run("resolved/"+s.Kernel(), func(b *testing.B) {
+		s.Resolve(&p, bags, 0, benchBatch)
+		b.ReportAllocs()
+		for b.Loop() {
+			s.Sweep(&p, dst, 0, benchBatch)
+		}
+		perExample(b)
+	})
+	b.Run("whole/"+s.Kernel(), func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := s.Validate(bags, benchBatch); err != nil {
+				b.Fatal(err)
+			}
+			s.Resolve(&p, bags, 0, benchBatch)
+			s.Sweep(&p, dst, 0, benchBatch)
+		}
+		perExample(b)
+	})
+	b.Run("baseline", func(b *testing.B) { // one bag after the other, ids looked up where they are needed
+		b.ReportAllocs()
+		for b.Loop() {
+			naive(s, bags, dst[0], benchBatch)
+		}
+		perExample(b)
+	})
+}
+
+func naive(s *Set, bags []Bags, dst []byte, rows int) {
+	for i := range bags {
+		t, bag := &s.tables[i], &bags[i]
+		for r := range rows {
+			out := dst[r*s.strides[0]+t.col.offset:][:4*t.col.dim]
+			clear(out)
+			lo, hi := bag.span(r)
+			for j := lo; j < hi; j++ {
+				add(out, s.mem[t.base+uint64(bag.id(j))*t.stride:])
+			}
+		}
+	}
+}
