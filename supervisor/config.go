@@ -1,0 +1,86 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"rankd/internal/config"
+)
+
+// Config is what a person may set about the server as a whole.
+type Config struct {
+	Model  string `flag:"model" help:"directory of the model bundle"`
+	Listen string `flag:"listen" unit:"host:port" help:"address of the gRPC services; an empty host is every address, port 0 a free port"`
+	HTTP   string `flag:"http" unit:"host:port" help:"address of metrics, health and the status page; empty: none"`
+
+	Instance        string `flag:"instance" help:"name of this server in the names of its files, of letters, digits, '-' and '_'; empty: made from the listening address"`
+	Frontends       int    `flag:"frontends" unit:"processes" min:"1" max:"64" help:"frontend processes"`
+	FrontendThreads int    `flag:"frontend-threads" unit:"threads" min:"0" max:"1024" help:"processors that each frontend uses at once (GOMAXPROCS); 0: all that it may"`
+
+	RunDir     string `flag:"run-dir" help:"directory of the lock and of the state file; empty: a directory of this user that is emptied at boot"`
+	ShmDir     string `flag:"shm-dir" help:"directory for shared memory files; empty: the best one that is mounted"`
+	KeepTables bool   `flag:"keep-tables" help:"leave the tables in memory at exit, so that the next start finds them loaded"`
+
+	DrainTimeout time.Duration `flag:"drain-timeout" unit:"duration" min:"0s" max:"1h" help:"longest drain after SIGTERM; calls that are still open then are cut"`
+	OwnerReady   time.Duration `flag:"owner-ready-timeout" unit:"duration" min:"100ms" max:"24h" help:"longest start of the device owner, compilation included"`
+	FrontReady   time.Duration `flag:"frontend-ready-timeout" unit:"duration" min:"100ms" max:"1h" help:"longest start of a frontend, warming included"`
+	DeviceHang   time.Duration `flag:"device-hang-timeout" unit:"duration" min:"500ms" max:"24h" help:"a device owner whose oldest launch is older, or whose loop stands still longer, is killed"`
+	BackoffFirst time.Duration `flag:"restart-backoff" unit:"duration" min:"1ms" max:"1m" help:"wait after the first death before READY; doubles with each"`
+	BackoffLimit time.Duration `flag:"restart-backoff-limit" unit:"duration" min:"1ms" max:"1h" help:"longest wait between two starts"`
+}
+
+// Default returns the configuration of a server without flags.
+func Default() Config {
+	return Config{
+		Listen: "127.0.0.1:8500", HTTP: "127.0.0.1:8501", Frontends: 1,
+		DrainTimeout: 30 * time.Second, OwnerReady: 10 * time.Minute, FrontReady: 2 * time.Minute,
+		DeviceHang: 30 * time.Second, BackoffFirst: 100 * time.Millisecond, BackoffLimit: 10 * time.Second,
+	}
+}
+
+var instanceName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// Validate returns every violation.
+func (c *Config) Validate() error {
+	errs := []error{config.Check(c)}
+	if c.Instance != "" && !instanceName.MatchString(c.Instance) {
+		errs = append(errs, fmt.Errorf("check --instance: got %q, want 1 to 64 letters, digits, '-' or '_'", c.Instance))
+	}
+	if c.BackoffFirst > c.BackoffLimit {
+		errs = append(errs, fmt.Errorf("check --restart-backoff: got %v, want at most --restart-backoff-limit, which is %v", c.BackoffFirst, c.BackoffLimit))
+	}
+	return errors.Join(errs...)
+}
+
+// instanceFor makes an instance name from an address: "127.0.0.1:8500" becomes "127-0-0-1-8500".
+func instanceFor(address string) string {
+	return strings.Trim(strings.Map(func(r rune) rune {
+		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", r) {
+			return r
+		}
+		return '-'
+	}, address), "-")
+}
+
+// runDir makes sure of the run directory: the one given, or that of this user.
+func runDir(given string) (string, error) {
+	dir := given
+	switch {
+	case dir != "":
+	case os.Getuid() == 0:
+		dir = "/run/rankd"
+	case os.Getenv("XDG_RUNTIME_DIR") != "":
+		dir = filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "rankd")
+	default:
+		dir = filepath.Join(os.TempDir(), fmt.Sprintf("rankd-%d", os.Getuid()))
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("make run directory, choose another with --run-dir: %w", err)
+	}
+	return dir, nil
+}

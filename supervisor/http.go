@@ -1,0 +1,133 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"rankd/internal/stats"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// httpServer serves metrics, health and the status page.
+type httpServer struct {
+	listener net.Listener
+	server   *http.Server
+	done     chan struct{}
+}
+
+// serveHTTP starts to serve on --http. It returns nil if there is to be none.
+func serveHTTP(s *server) (*httpServer, error) {
+	if s.cfg.HTTP == "" {
+		return nil, nil
+	}
+	listener, err := net.Listen("tcp", s.cfg.HTTP)
+	if err != nil {
+		return nil, fmt.Errorf("listen on --http %s: choose another or free it: %w", s.cfg.HTTP, err)
+	}
+	h := &httpServer{listener: listener, done: make(chan struct{})}
+	h.server = &http.Server{
+		Handler: handler(s), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+	}
+	go func() {
+		defer close(h.done)
+		_ = h.server.Serve(listener) // ends with close
+	}()
+	return h, nil
+}
+
+func (h *httpServer) address() string {
+	if h == nil {
+		return ""
+	}
+	return h.listener.Addr().String()
+}
+
+// close lets requests end for a short time, then cuts them.
+func (h *httpServer) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if h.server.Shutdown(ctx) != nil {
+		h.server.Close()
+	}
+	<-h.done
+}
+
+func handler(s *server) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry(s), promhttp.HandlerOpts{MaxRequestsInFlight: 8}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		plain(w, http.StatusOK, "ok")
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if st := s.status.Load(); !st.Ready {
+			plain(w, http.StatusServiceUnavailable, st.Reason)
+			return
+		}
+		plain(w, http.StatusOK, "ready")
+	})
+	mux.HandleFunc("GET /statusz", func(w http.ResponseWriter, r *http.Request) {
+		st := s.status.Load()
+		if r.URL.Query().Get("format") == "json" {
+			w.Header().Set("Content-Type", "application/json")
+			encoder := json.NewEncoder(w)
+			encoder.SetIndent("", "  ")
+			_ = encoder.Encode(st) // the peer may be gone
+			return
+		}
+		writePage(w, st, time.Now())
+	})
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/statusz", http.StatusFound)
+	})
+	return mux
+}
+
+func plain(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	fmt.Fprintln(w, text)
+}
+
+// registry gathers the counter page, this process and what the loop knows.
+func registry(s *server) *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	gauge := func(name, help string, read func(*Status) float64) {
+		opts := prometheus.GaugeOpts{Name: "rankd_" + name, Help: help}
+		r.MustRegister(prometheus.NewGaugeFunc(opts, func() float64 { return read(s.status.Load()) }))
+	}
+	r.MustRegister(stats.NewCollector(s.page, s.cfg.Frontends), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	gauge("ready", "1 while requests are served.", func(st *Status) float64 {
+		if st.Ready {
+			return 1
+		}
+		return 0
+	})
+	gauge("processes_ready", "Frontends and device owner that are ready.", func(st *Status) (n float64) {
+		for _, p := range st.Processes {
+			if p.State == "ready" {
+				n++
+			}
+		}
+		return n
+	})
+	gauge("table_bytes", "Bytes of the table segment; 0 while it is loaded.", func(st *Status) float64 { return bytesOf(st.Tables) })
+	gauge("region_bytes", "Bytes of the ring region.", func(st *Status) float64 { return bytesOf(st.Region) })
+	return r
+}
+
+func bytesOf(m *Memory) float64 {
+	if m == nil {
+		return 0
+	}
+	return float64(m.Bytes)
+}

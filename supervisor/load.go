@@ -1,0 +1,74 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"rankd/internal/config"
+)
+
+// load loads the tables. stopped means that the server was asked to stop meanwhile; then nothing is left of the load.
+func (l *loop) load() (stopped bool, err error) {
+	ctx, cancel := context.WithCancel(l.ctx)
+	defer cancel()
+	type result struct {
+		tables *Tables
+		err    error
+	}
+	loaded := make(chan result, 1)
+	go func() {
+		t, err := l.deps.LoadTables(ctx, l.instance, func(done, total int64) {
+			l.progress.done.Store(done)
+			l.progress.total.Store(total)
+		})
+		loaded <- result{t, err}
+	}()
+	tick := time.NewTicker(idleTick)
+	defer tick.Stop()
+	told, last := time.Time{}, int64(-1)
+	for {
+		select {
+		case r := <-loaded:
+			return l.loaded(r.tables, r.err, stopped)
+		case sig := <-l.signals:
+			l.log.Info("asked to stop while loading", slog.String("by", sig.String()))
+			stopped = true
+			cancel()
+		case <-tick.C:
+		}
+		now := time.Now()
+		if done := l.progress.done.Load(); done != last && now.Sub(told) > time.Second { // only real progress earns more time
+			told, last = now, done
+			l.notify.loading(l.loadingText())
+		}
+		l.notify.feed(now)
+		l.publish(now)
+	}
+}
+
+func (l *loop) loaded(t *Tables, err error, stopped bool) (bool, error) {
+	stopped = stopped || l.ctx.Err() != nil
+	if err != nil {
+		if stopped && errors.Is(err, context.Canceled) {
+			return true, nil
+		}
+		return stopped, fmt.Errorf("load tables: %w", err)
+	}
+	l.tables = t
+	// An older model's segment, and one that a killed server left half written.
+	l.removeLeftovers(func(path string) bool { return path == t.Memory.Path })
+	l.log.Info("tables are loaded", slog.Int64("bytes", t.Memory.Bytes), slog.String("pages", t.Memory.Pages),
+		slog.Bool("attached", t.Memory.Attached), slog.Duration("after", time.Since(l.startedAt)))
+	return stopped, nil
+}
+
+func (l *loop) loadingText() string {
+	done, total := l.progress.done.Load(), l.progress.total.Load()
+	if total == 0 {
+		return "loading tables"
+	}
+	return fmt.Sprintf("loading tables: %d %% of %s", 100*done/total, config.Bytes(total))
+}

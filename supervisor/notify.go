@@ -1,0 +1,55 @@
+package supervisor
+
+import (
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// notifier talks to the service manager, if there is one. What it cannot say is lost: serving goes on without it.
+type notifier struct {
+	conn  *net.UnixConn
+	every time.Duration // between two feedings of the watchdog; 0: no watchdog
+	fed   time.Time
+}
+
+func newNotifier() *notifier {
+	n := &notifier{}
+	socket := os.Getenv("NOTIFY_SOCKET")
+	if socket == "" {
+		return n
+	}
+	n.conn, _ = net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"}) // "@" names an abstract socket
+	pid := os.Getenv("WATCHDOG_PID")
+	if usec, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64); err == nil && (pid == "" || pid == strconv.Itoa(os.Getpid())) {
+		n.every = time.Duration(usec) * time.Microsecond / 3
+	}
+	return n
+}
+
+func (n *notifier) send(lines ...string) {
+	if n.conn != nil {
+		_, _ = n.conn.Write([]byte(strings.Join(lines, "\n")))
+	}
+}
+
+// feed tells the watchdog that all is well, no more often than it needs to hear it.
+func (n *notifier) feed(now time.Time) {
+	if n.every > 0 && now.Sub(n.fed) >= n.every {
+		n.fed = now
+		n.send("WATCHDOG=1")
+	}
+}
+
+// loading tells of progress and asks for more time to start.
+func (n *notifier) loading(status string) {
+	n.send("EXTEND_TIMEOUT_USEC=30000000", "STATUS="+status)
+}
+
+func (n *notifier) close() {
+	if n.conn != nil {
+		n.conn.Close()
+	}
+}

@@ -1,0 +1,196 @@
+package supervisor
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"rankd/internal/stats"
+	"rankd/shmring"
+)
+
+// Status is what the server says about itself: the status page shows it, and as JSON it is stable. It is immutable.
+type Status struct {
+	Phase     string    `json:"phase"`
+	Ready     bool      `json:"ready"`
+	Reason    string    `json:"reason,omitempty"` // why it is not ready
+	StartedAt time.Time `json:"started_at"`
+	Instance  string    `json:"instance"`
+	Listen    string    `json:"listen"`
+	PID       int       `json:"pid"`
+
+	Model      Model           `json:"model"`
+	Executor   string          `json:"executor"`
+	OwnerState string          `json:"owner_state"`
+	Tables     *Memory         `json:"tables,omitempty"`
+	Region     *Memory         `json:"region,omitempty"`
+	Processes  []ProcessStatus `json:"processes"`
+	Traffic    Traffic         `json:"traffic"`
+}
+
+// ProcessStatus is one place.
+type ProcessStatus struct {
+	Role        string    `json:"role"`
+	Index       int       `json:"index"`
+	PID         int       `json:"pid"` // 0: none
+	Incarnation uint32    `json:"incarnation"`
+	State       string    `json:"state"`
+	Restarts    int       `json:"restarts"`
+	StartedAt   time.Time `json:"started_at,omitzero"`
+	LastEnd     string    `json:"last_end,omitempty"`
+}
+
+// Traffic is what went through the server lately.
+type Traffic struct {
+	Seconds   float64           `json:"seconds"` // length of the time that the rates are over
+	Requests  float64           `json:"requests_per_second"`
+	Rows      float64           `json:"rows_per_second"`
+	BatchRows float64           `json:"rows_per_batch"`
+	Stages    []StageLatency    `json:"stages"`
+	Outcomes  map[string]uint64 `json:"outcomes"` // since the start
+	Panics    uint64            `json:"panics"`
+	Compiles  uint64            `json:"compiles_after_ready"`
+}
+
+// StageLatency is the time that requests spent in a stage, in nanoseconds; estimates are at most a quarter too large.
+type StageLatency struct {
+	Stage string `json:"stage"`
+	Count uint64 `json:"count"`
+	P50   uint64 `json:"p50_ns"`
+	P99   uint64 `json:"p99_ns"`
+}
+
+const (
+	historyEvery = time.Second
+	historyLong  = 10
+)
+
+// history holds readings of the counters, the oldest first.
+type history struct {
+	at    []time.Time
+	reads []*stats.Snapshot
+}
+
+// sample takes a reading now and then.
+func (l *loop) sample(now time.Time) {
+	h := &l.history
+	if n := len(h.at); n > 0 && now.Sub(h.at[n-1]) < historyEvery {
+		return
+	}
+	if len(h.at) > historyLong {
+		h.at, h.reads = slices.Delete(h.at, 0, 1), slices.Delete(h.reads, 0, 1)
+	}
+	h.at, h.reads = append(h.at, now), append(h.reads, l.page.Read())
+}
+
+func (h *history) traffic() Traffic {
+	t := Traffic{Outcomes: map[string]uint64{}}
+	if len(h.at) == 0 {
+		return t
+	}
+	last := len(h.at) - 1
+	old, recent := h.reads[0], h.reads[last]
+	for _, o := range stats.Outcomes() {
+		t.Outcomes[o.String()] = recent.Frontends.Requests(o)
+	}
+	t.Panics = recent.Frontends.Counter(stats.Panics)
+	t.Compiles = recent.Owner.Counter(stats.CompilesAfter)
+	for stage := range stats.BatchSize {
+		d := recent.Stage(stage).Since(old.Stage(stage))
+		t.Stages = append(t.Stages, StageLatency{stage.String(), d.Count, d.Quantile(0.5), d.Quantile(0.99)})
+	}
+	if t.Seconds = h.at[last].Sub(h.at[0]).Seconds(); t.Seconds == 0 {
+		return t
+	}
+	t.Requests = float64(recent.Frontends.Ended()-old.Frontends.Ended()) / t.Seconds
+	t.Rows = float64(recent.Frontends.Rows()-old.Frontends.Rows()) / t.Seconds
+	if batches := recent.Owner.Counter(stats.Batches) - old.Owner.Counter(stats.Batches); batches > 0 {
+		t.BatchRows = float64(recent.Owner.Counter(stats.BatchRows)-old.Owner.Counter(stats.BatchRows)) / float64(batches)
+	}
+	return t
+}
+
+// publish stores a copy of what the loop knows for the HTTP handlers.
+func (l *loop) publish(now time.Time) {
+	s := &Status{
+		Phase: string(l.phase), StartedAt: l.startedAt, Instance: l.instance, Listen: l.address, PID: l.self.PID,
+		Model: l.deps.Model, Executor: l.deps.Executor, OwnerState: l.ownerState.String(), Traffic: l.history.traffic(),
+	}
+	if l.tables != nil {
+		s.Tables = &l.tables.Memory
+	}
+	if l.region != nil {
+		s.Region = &l.region.Memory
+	}
+	for _, p := range append([]*place{l.owner}, l.frontends...) {
+		ps := ProcessStatus{
+			Role: p.role, Index: p.index, Incarnation: p.incarnation, State: p.state(now), Restarts: p.restarts, LastEnd: p.last,
+		}
+		if p.process != nil {
+			ps.PID, ps.StartedAt = p.process.PID, p.process.started
+		}
+		s.Processes = append(s.Processes, ps)
+	}
+	s.Reason = l.reason(now)
+	s.Ready = s.Reason == ""
+	l.status.Store(s)
+}
+
+// reason says why the server is not ready, or "". While a device owner that was ready is started again, requests wait for
+// it and the server stays ready; while it backs off, they are refused.
+func (l *loop) reason(now time.Time) string {
+	switch {
+	case l.phase == phaseLoading:
+		return l.loadingText()
+	case l.phase == phaseRebuilding, l.phase == phaseDraining, l.phase == phaseStopped:
+		return string(l.phase)
+	case l.ownerState != shmring.OwnerUp && l.ownerState != shmring.OwnerRestarting:
+		return fmt.Sprintf("device owner: %s", describe(l.owner, now))
+	}
+	ready, worst := 0, ""
+	for _, p := range l.frontends {
+		if p.ready {
+			ready++
+		} else if worst == "" {
+			worst = fmt.Sprintf("%s: %s", p, describe(p, now))
+		}
+	}
+	if l.phase == phaseStarting || ready == 0 {
+		return worst
+	}
+	return ""
+}
+
+func describe(p *place, now time.Time) string {
+	text := p.state(now)
+	if p.last != "" {
+		text += ", the last one ended with " + p.last
+	}
+	if wait := p.startAt.Sub(now); p.process == nil && wait > 0 {
+		text += fmt.Sprintf(", next start in %.1f s", wait.Seconds())
+	}
+	return text
+}
+
+// writeState stores the state file. Without it the server works, but the inspector does not find it.
+func (l *loop) writeState() {
+	s := &State{
+		Version: stateVersion, Instance: l.instance, PID: l.self.PID, Start: l.self.Start, StartedAt: l.startedAt,
+		Listen: l.address, HTTP: l.http.address(), Model: l.deps.Model, RegionFD: -1, TablesFD: -1,
+		StatsFD: int(l.statsFile.Fd()), Children: []Child{},
+	}
+	if l.region != nil {
+		s.RegionFD = l.region.FD
+	}
+	if l.tables != nil {
+		s.TablesFD = l.tables.FD
+	}
+	for _, p := range append([]*place{l.owner}, l.frontends...) {
+		if p.process != nil {
+			s.Children = append(s.Children, Child{p.role, p.index, p.incarnation, p.process.PID, p.process.Start})
+		}
+	}
+	if err := s.write(l.runDir); err != nil {
+		l.log.Warn("state file cannot be written", "error", err)
+	}
+}
