@@ -18,6 +18,7 @@ from rankd_export import independence, layout, pooling, program, spec, weights
 from rankd_export import manifest as m
 from rankd_export.errors import BundleError
 
+DEFAULT_MAX_BATCH = 4096
 WEIGHTS_FILE = "weights.safetensors"
 GOLDEN_FILE = "golden/golden.safetensors"
 
@@ -34,7 +35,7 @@ def export_bundle(
     dense: Sequence[spec.Dense] = (),
     outputs: Sequence[str] | None = None,
     buckets: Sequence[int] | None = None,
-    max_batch: int = 4096,
+    max_batch: int | None = None,
     name: str,
     version: str | int = 1,
     golden: goldens.Golden | None = None,
@@ -45,13 +46,13 @@ def export_bundle(
 
     ``fn(params, dense, pooled)`` is any JAX function: ``dense[name]`` is float32 ``[B, width]``, ``pooled[name]`` is
     float32 ``[B, dim]``, the bag of table ``name`` as its combiner pools it; both are in the order of their keys, as
-    ``jax.jit`` hands over dictionaries. It returns a float ``[B]`` or ``[B, k]``,
-    or a dict of such by output name. ``params`` is any tree of arrays.
+    ``jax.jit`` hands over dictionaries. It returns a float ``[B]`` or ``[B, k]``, or a dict of such by output name.
+    ``params`` is any tree of arrays.
 
     ``outputs`` names the result (default ``score``) or orders the dict's keys. ``buckets`` are the batch sizes to
-    lower, ascending up to ``max_batch`` (default: powers of two). ``platform`` is None for programs that are the same
-    on cpu, cuda and tpu, which is checked. ``row_tolerance`` bounds how far a score may move when its neighbours or
-    the batch size change, as a part of the largest score; raise it for models that compute in bfloat16.
+    lower, ascending up to ``max_batch`` (default: powers of two up to 4096). ``platform`` is None for programs that
+    are the same on cpu, cuda and tpu, which is checked. ``row_tolerance`` bounds how far a score may move when its
+    neighbours or the batch size change, as a part of the largest score; raise it for models that compute in bfloat16.
 
     Raises BundleError, saying got and want, for a model that cannot be served; FileExistsError if ``path`` exists.
     Nothing stands under ``path`` unless the export is complete.
@@ -84,13 +85,17 @@ def export_bundle(
     return manifest
 
 
-def _buckets(buckets: Sequence[int] | None, max_batch: int) -> tuple[int, ...]:
-    if max_batch < 1:
-        raise BundleError(f"choose buckets: got max_batch {max_batch}, want at least 1")
+def _buckets(buckets: Sequence[int] | None, max_batch: int | None) -> tuple[int, ...]:
     if buckets is not None:
-        return tuple(int(b) for b in buckets)
-    powers = [1 << i for i in range(max_batch.bit_length()) if 1 << i < max_batch]
-    return (*powers, max_batch)
+        sizes = tuple(int(b) for b in buckets)
+        if max_batch is not None and sizes[-1:] != (max_batch,):
+            raise BundleError(f"choose buckets: got {list(sizes)}, want the last to be max_batch, {max_batch}")
+        return sizes
+    largest = DEFAULT_MAX_BATCH if max_batch is None else max_batch
+    if largest < 1:
+        raise BundleError(f"choose buckets: got max_batch {largest}, want at least 1")
+    powers = [1 << i for i in range(largest.bit_length()) if 1 << i < largest]
+    return (*powers, largest)
 
 
 def _manifest(

@@ -1,8 +1,8 @@
 """Bags of ids, and how they are pooled: a plain float64 statement of what the server computes.
 
-A bag is pooled as ``sum w*x`` (``sum``), divided by ``sum w`` (``mean``) or by ``sqrt(sum w*w)`` (``sqrtn``), where x are
-table rows and w the weights of the ids, 1 if the request has none. An empty bag is zeros. An id outside the table reads
-what the table's policy says; under ``zero`` it reads a row of zeros and still counts in the divisor.
+A bag is pooled as ``sum w*x`` (``sum``), divided by ``sum w`` (``mean``) or by ``sqrt(sum w*w)`` (``sqrtn``), where x
+are table rows and w the weights of the ids, 1 if the request has none. An empty bag is zeros. An id outside the table
+reads what the table's policy says; under ``zero`` it reads a row of zeros and still counts in the divisor.
 """
 
 from collections.abc import Mapping

@@ -89,6 +89,7 @@ class Network:
         except (ValueError, NotImplementedError) as error:
             raise BundleError(f"lower program for {platform}, batch {batch}: {error}") from error
         _check_signature(exported, shapes, (batch, self.columns))
+        _check_calls(exported.mlir_module())
         with ir.Context() as context:
             module = stablehlo.deserialize_portable_artifact(context, exported.mlir_module_serialized)
             # Locations hold paths of the exporting machine; without them equal models give equal files.
@@ -183,16 +184,19 @@ def _check_signature(
         raise BundleError("check program: want a pure function on one device (no callbacks, prints or sharding)")
 
 
-def _check_text(text: str, batch: int) -> None:
-    main = re.search(r"func\.func public @(\S+?)\(", text)
-    if main is None or main[1] != "main":
-        raise BundleError(f"check program: entry is {main and main[1]}, want main")
+def _check_calls(text: str) -> None:
     calls = sorted(set(re.findall(r"stablehlo\.custom_call @([\w.$]+)", text)))
     if calls:
         raise BundleError(
             f"check program: calls {', '.join(calls)}, which live in jaxlib and not in a PJRT plugin; "
             "use operations that lower to plain StableHLO"
         )
+
+
+def _check_text(text: str, batch: int) -> None:
+    main = re.search(r"func\.func public @(\S+?)\(", text)
+    if main is None or main[1] != "main":
+        raise BundleError(f"check program: entry is {main and main[1]}, want main")
     if len(text) > MAX_PROGRAM_BYTES:
         raise BundleError(
             f"check program: got {len(text)} bytes for batch {batch}, want at most {MAX_PROGRAM_BYTES}: "
