@@ -168,7 +168,7 @@ func TestSimulatedDevicePasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := sim.Default(l)
-	o.CallMicros, o.Full = 0, true
+	o.Call, o.Full = 0, true
 	e, err := sim.New(o)
 	if err != nil {
 		t.Fatal(err)

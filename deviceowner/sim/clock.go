@@ -43,8 +43,8 @@ func (c *timerClock) wait(until time.Duration) {
 	if err == nil {
 		_, err = c.file.Read(count[:])
 	}
-	if err != nil { // no known cause; the runtime's timer is right too, only less exact
-		time.Sleep(until - c.now())
+	if err != nil {
+		time.Sleep(until - c.now()) // sleep: the timerfd failed; the runtime's timer is right too, only less exact
 	}
 }
 

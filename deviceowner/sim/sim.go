@@ -24,17 +24,17 @@ var (
 
 // Options say how the simulated device behaves. Default gives the usual values.
 type Options struct {
-	Layout     *Layout
-	CallMicros int  // µs of device time a launch
-	RowNanos   int  // ns of device time a row that carries a request
-	Depth      int  // launches in flight, at least 1
-	Full       bool // the score covers every byte of the slots (verify full)
-	Faults     Faults
+	Layout *Layout
+	Call   time.Duration // device time a launch
+	Row    time.Duration // device time a row that carries a request
+	Depth  int           // launches in flight, at least 1
+	Full   bool          // the score covers every byte of the slots (verify full)
+	Faults Faults
 }
 
 // Default returns the usual device: 350 µs a launch, 1500 ns a row, two launches in flight.
 func Default(l *Layout) Options {
-	return Options{Layout: l, CallMicros: 350, RowNanos: 1500, Depth: 2}
+	return Options{Layout: l, Call: 350 * time.Microsecond, Row: 1500 * time.Nanosecond, Depth: 2}
 }
 
 // Executor is the simulated device. It implements executor.Executor.
@@ -80,9 +80,9 @@ func New(o Options) (*Executor, error) {
 }
 
 func newExecutor(o Options, c clock) (*Executor, error) {
-	if o.Layout == nil || o.CallMicros < 0 || o.RowNanos < 0 || o.Depth < 1 {
-		return nil, fmt.Errorf("open simulated device: got layout %v, %d µs a call, %d ns a row, depth %d; want a layout, no negative time, depth at least 1",
-			o.Layout != nil, o.CallMicros, o.RowNanos, o.Depth)
+	if o.Layout == nil || o.Call < 0 || o.Row < 0 || o.Depth < 1 {
+		return nil, fmt.Errorf("open simulated device: got layout %v, %v a call, %v a row, depth %d; want a layout, no negative time, depth at least 1",
+			o.Layout != nil, o.Call, o.Row, o.Depth)
 	}
 	e := &Executor{o: o, clock: c, work: make(chan job, o.Depth), closing: make(chan struct{}), buckets: map[int]bool{}}
 	e.stopped.Go(e.run)
@@ -154,7 +154,7 @@ func (e *Executor) Launch(b *executor.Batch, done func(error)) error {
 
 // cost is the time that a launch of some rows occupies the timeline.
 func (e *Executor) cost(rows int) time.Duration {
-	return time.Duration(e.o.CallMicros)*time.Microsecond + time.Duration(rows*e.o.RowNanos) + e.o.Faults.Delay
+	return e.o.Call + time.Duration(rows)*e.o.Row + e.o.Faults.Delay
 }
 
 func (e *Executor) checkBatch(b *executor.Batch) error {

@@ -19,7 +19,7 @@ import (
 type bubbleClock struct{ start time.Time }
 
 func (c bubbleClock) now() time.Duration       { return time.Since(c.start) }
-func (c bubbleClock) wait(until time.Duration) { time.Sleep(until - c.now()) }
+func (c bubbleClock) wait(until time.Duration) { time.Sleep(until - c.now()) } // sleep: fake time
 func (c bubbleClock) close() error             { return nil }
 
 func testLayout(t testing.TB) *Layout {
@@ -92,7 +92,7 @@ func TestI1LaunchesFollowOneTimeline(t *testing.T) {
 		if r := <-second; r.at != 410*us+353*us {
 			t.Errorf("second, queued behind the first: got %v, want 763µs", r)
 		}
-		time.Sleep(1237 * us) // the device is idle until 2 ms
+		time.Sleep(1237 * us) // sleep: fake time; the device is idle until 2 ms
 		if r := <-start(t, e, newBatch(4, 4)); r.at != 2*time.Millisecond+356*us {
 			t.Errorf("third, after a pause: got %v, want 2.356ms", r)
 		}
@@ -206,7 +206,7 @@ func TestFaultsDoWhatTheySay(t *testing.T) {
 	t.Run("hang ends at close", func(t *testing.T) {
 		inBubble(t, func(o *Options) { o.Faults = Faults{HangAt: 1} }, func(t *testing.T, e *Executor) {
 			ch := start(t, e, newBatch(4, 4))
-			time.Sleep(time.Hour)
+			time.Sleep(time.Hour) // sleep: fake time
 			select {
 			case r := <-ch:
 				t.Errorf("got %v, want it to hang", r)
@@ -246,7 +246,7 @@ func TestFaultsAreParsed(t *testing.T) {
 }
 
 func TestRealTimerIsNotEarly(t *testing.T) {
-	e, err := New(Options{Layout: testLayout(t), CallMicros: 300, RowNanos: 1000, Depth: 2, Full: true})
+	e, err := New(Options{Layout: testLayout(t), Call: 300 * time.Microsecond, Row: time.Microsecond, Depth: 2, Full: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestRealTimerIsNotEarly(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	for _, o := range []Options{{}, {Layout: testLayout(t)}, {Layout: testLayout(t), Depth: 1, RowNanos: -1}} {
+	for _, o := range []Options{{}, {Layout: testLayout(t)}, {Layout: testLayout(t), Depth: 1, Row: -1}} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v: got no error", o)
 		}

@@ -1,0 +1,102 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"rankd/deviceowner/executor"
+	"rankd/deviceowner/pjrt"
+	"rankd/deviceowner/sim"
+	"rankd/model"
+)
+
+// The kinds of executors.
+const (
+	KindPJRT = "pjrt"
+	KindSim  = "sim"
+)
+
+// Options choose the executor. Fields of the other kind are ignored.
+type Options struct {
+	Kind  string // KindPJRT or KindSim
+	Depth int    // launches in flight; 0: the kind's own default
+
+	Plugin   string // PJRT: the plugin's file; empty: looked for by platform
+	Platform string // PJRT: "cpu", "cuda" or "tpu"
+	Threads  int    // PJRT: threads of a CPU device; 0: as many as CPUs allow
+	CPUs     []int  // PJRT: processors of the device's threads; empty: those of this process
+
+	SimCall time.Duration // simulated: device time a launch
+	SimRow  time.Duration // simulated: device time a row
+	SimFull bool          // simulated: the score covers every byte of the row
+
+	Log *slog.Logger // nil discards
+}
+
+// Counter is implemented by both kinds: buckets compiled, and those of them that were compiled after the first launch.
+type Counter interface {
+	Compiles() (total, late uint64)
+}
+
+// Open returns the executor for the bundle. No bucket is compiled yet.
+func Open(b *model.Bundle, o Options) (executor.Executor, error) {
+	switch o.Kind {
+	case KindPJRT:
+		return openPJRT(b, o)
+	case KindSim:
+		return openSim(b, o)
+	}
+	return nil, fmt.Errorf("open device: got kind %q, want %s or %s", o.Kind, KindPJRT, KindSim)
+}
+
+func openSim(b *model.Bundle, o Options) (executor.Executor, error) {
+	l, err := sim.LayoutOf(b.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	s := sim.Default(l)
+	s.Call, s.Row, s.Full = o.SimCall, o.SimRow, o.SimFull
+	if o.Depth > 0 {
+		s.Depth = o.Depth
+	}
+	if s.Faults, err = sim.FaultsFromEnv(); err != nil {
+		return nil, err
+	}
+	return sim.New(s)
+}
+
+func openPJRT(b *model.Bundle, o Options) (_ executor.Executor, err error) {
+	file, tensors, err := b.OpenWeights()
+	if err != nil {
+		return nil, err
+	}
+	if file != nil {
+		defer func() { err = errors.Join(err, file.Close()) }()
+	}
+	m := b.Manifest
+	p := pjrt.Options{
+		PluginPath: o.Plugin, Platform: o.Platform, Program: b.ProgramText, ScoreBytes: m.ScoreBytes(),
+		Depth: o.Depth, DeviceThreads: o.Threads, CPUs: o.CPUs, Log: o.Log,
+	}
+	for _, a := range m.Packed {
+		p.Arrays = append(p.Arrays, pjrt.Array{DType: a.DType, Stride: a.Stride})
+	}
+	for i, in := range m.Program.Inputs {
+		if in.Packed != nil {
+			p.Inputs = append(p.Inputs, pjrt.Input{Packed: *in.Packed})
+			continue
+		}
+		w := &pjrt.Weight{Name: in.Weight, DType: tensors[i].DType, Data: tensors[i].Data}
+		for _, d := range tensors[i].Shape {
+			w.Shape = append(w.Shape, int(d))
+		}
+		p.Inputs = append(p.Inputs, pjrt.Input{Weight: w})
+	}
+	e, err := pjrt.New(p)
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}

@@ -1,0 +1,140 @@
+package device_test
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"rankd/deviceowner/device"
+	"rankd/deviceowner/executor"
+	"rankd/deviceowner/pjrt/pjrttest"
+	"rankd/deviceowner/rowcheck"
+	"rankd/internal/dtype"
+	"rankd/model"
+	"rankd/model/demo"
+	"rankd/model/reference"
+)
+
+func smallDemo(t *testing.T) *model.Bundle {
+	t.Helper()
+	b, err := demo.Create(t.Context(), demo.Options{
+		Dir: filepath.Join(t.TempDir(), "demo"), Seed: 7, MaxVocab: 50, Buckets: []int{1, 4, 32}, MaxBatch: 32, Golden: -1, Small: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func open(t *testing.T, b *model.Bundle, o device.Options) executor.Executor {
+	t.Helper()
+	e, err := device.Open(b, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+func TestDemoTreatsRowsIndependently(t *testing.T) {
+	b := smallDemo(t)
+	for name, o := range map[string]device.Options{
+		"sim":  {Kind: device.KindSim, SimFull: true},
+		"pjrt": {Kind: device.KindPJRT, Platform: "cpu"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if o.Kind == device.KindPJRT {
+				o.Plugin = pjrttest.CPU(t)
+			}
+			e := open(t, b, o)
+			if want := name == "sim"; e.Simulated() != want || strings.Contains(e.Name(), "simulated") != want {
+				t.Errorf("I1: got %q, simulated %v", e.Name(), e.Simulated())
+			}
+			report, err := rowcheck.Run(t.Context(), e, rowcheck.LayoutOf(b.Manifest), rowcheck.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%+v", report)
+			if total, late := e.(device.Counter).Compiles(); total != 3 || late != 0 {
+				t.Errorf("compiles: got %d, %d late; want 3, 0", total, late)
+			}
+		})
+	}
+}
+
+func TestDemoScoresEqualTheReference(t *testing.T) {
+	b := smallDemo(t)
+	e := open(t, b, device.Options{Kind: device.KindPJRT, Plugin: pjrttest.CPU(t), Platform: "cpu"})
+	network, err := reference.OpenDCNv2(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const bucket = 4
+	if err := e.Compile(context.Background(), bucket); err != nil {
+		t.Fatal(err)
+	}
+	m := b.Manifest
+	stride := m.Packed[0].Stride
+	batch := &executor.Batch{Bucket: bucket, Rows: bucket, Arrays: [][]byte{make([]byte, bucket*stride)}, Scores: make([]byte, bucket*m.ScoreBytes())}
+	var want []float64
+	for r := range bucket {
+		var pooled [][]float64
+		put := func(at int, v float32) {
+			binary.LittleEndian.PutUint32(batch.Arrays[0][r*stride+at:], math.Float32bits(v))
+		}
+		for ti := range m.Tables {
+			var vector []float64
+			for i := range m.Tables[ti].Dim {
+				v := float32(math.Sin(float64(r*7919+ti*131+i))) * 0.1
+				vector = append(vector, float64(v))
+				put(m.Tables[ti].Slot.Offset+4*i, v)
+			}
+			pooled = append(pooled, vector)
+		}
+		var dense []float32
+		for i := range m.Dense[0].Width {
+			v := float32(math.Cos(float64(r*31 + i)))
+			dense = append(dense, v)
+			put(m.Dense[0].Slot.Offset+4*i, v)
+		}
+		want = append(want, network.Forward(pooled, [][]float32{dense})...)
+	}
+	done := make(chan error, 1)
+	if err := e.Launch(batch, func(err error) { done <- err }); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	for r := range bucket {
+		got := float64(math.Float32frombits(binary.LittleEndian.Uint32(batch.Scores[4*r:])))
+		if math.Abs(got-want[r]) > 1e-5 { // float32 sums of a few hundred terms against float64
+			t.Errorf("row %d: got %v, want %v", r, got, want[r])
+		}
+	}
+}
+
+func TestUnknownKindIsRefused(t *testing.T) {
+	if _, err := device.Open(&model.Bundle{Manifest: &model.Manifest{}}, device.Options{Kind: "gpu"}); err == nil {
+		t.Error("got no error")
+	}
+}
+
+func TestBundlesThatDoNotFitAreErrors(t *testing.T) {
+	b := smallDemo(t)
+	b.Manifest.Program.Inputs[0].Weight = "nothing"
+	if _, err := device.Open(b, device.Options{Kind: device.KindPJRT, Platform: "cpu"}); err == nil || !strings.Contains(err.Error(), `"nothing"`) {
+		t.Errorf("missing weight: got %v", err)
+	}
+	b.Manifest.Packed[0].DType = dtype.Int32
+	if _, err := device.Open(b, device.Options{Kind: device.KindSim}); err == nil || !strings.Contains(err.Error(), "int32") {
+		t.Errorf("packed integers: got %v", err)
+	}
+}

@@ -1,0 +1,14 @@
+// Package pjrttest finds a PJRT plugin for tests and skips them, saying how to get one, where there is none.
+//
+// # Nouns
+//
+//   - plugin: the CPU plugin that deploy/plugins installs.
+//
+// # Invariants
+//
+//	I1  A test is skipped only when no plugin file is there; one that is there and does not load fails the test.
+//
+// # Failure
+//
+// With RANKD_REQUIRE_PLUGIN set, as in CI, a missing plugin fails the test instead.
+package pjrttest
