@@ -54,6 +54,9 @@ func (o *Owner) graceOver(slab int) bool {
 	return v.watch.stuck(o.r) == 0
 }
 
+// InGrace reports whether a closed slab waits for the end of a grace period.
+func (o *Owner) InGrace(slab int) bool { return o.slabs[slab].needsGrace }
+
 // HandleDeaths closes the slabs in which a frontend that was reaped may have rows, removes its bits, and lets the
 // supervisor start the next incarnation. It returns the number of dead frontends handled.
 func (o *Owner) HandleDeaths() int {

@@ -211,21 +211,6 @@ func (o *Owner) closed(slab, rows int) {
 	}
 }
 
-// NoticeClosed looks for open slabs that a frontend has closed and returns how many it found.
-func (o *Owner) NoticeClosed() int {
-	found := 0
-	for i := range o.slabs {
-		if o.slabs[i].phase != PhaseOpen {
-			continue
-		}
-		if s := stateWord(o.r.slabControl(i).state.Load()); s.closed() {
-			o.Close(i)
-			found++
-		}
-	}
-	return found
-}
-
 // Ready reports whether every row of a closed slab is final: committed, or proven to be a dead frontend's.
 func (o *Owner) Ready(slab int) bool {
 	v := &o.slabs[slab]

@@ -1,0 +1,64 @@
+package deviceowner
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"rankd/internal/child"
+	"rankd/internal/config"
+)
+
+// Config is everything the device owner can be told. The supervisor takes it as its own flags and hands it down.
+type Config struct {
+	child.Inherited
+	Model string `flag:"model" help:"directory of the model bundle"`
+
+	Executor      string `flag:"executor" oneof:"pjrt|sim" help:"what runs the batches: a PJRT plugin, or a simulated accelerator for measuring the host path"`
+	Platform      string `flag:"platform" oneof:"cpu|cuda|tpu" help:"which PJRT plugin to look for"`
+	Plugin        string `flag:"plugin" help:"path of the PJRT plugin; empty: the installed one of the platform"`
+	DeviceThreads int    `flag:"device-threads" min:"0" max:"1024" unit:"threads" help:"threads of the cpu platform; 0: as many as owner-cpus allows"`
+	OwnerCPUs     []int  `flag:"owner-cpus" unit:"CPU numbers" help:"CPUs on which the device owner and the cpu platform's threads run; empty: all"`
+
+	Batching      string        `flag:"batching" oneof:"continuous|linger|fused|off" help:"when a batch is closed"`
+	MaxDelay      time.Duration `flag:"max-delay" min:"0s" max:"1s" unit:"duration" help:"how long linger and fused wait for more rows after the first"`
+	PipelineDepth int           `flag:"pipeline-depth" min:"1" max:"16" unit:"batches" help:"batches on the device at once"`
+	Buckets       []int         `flag:"buckets" unit:"rows" help:"compiled batch sizes, ascending; empty: those of the model"`
+	Spin          time.Duration `flag:"owner-spin" min:"0s" max:"10ms" unit:"duration" help:"how long the idle loop looks for work before it sleeps; use it only where a CPU can be spared"`
+	Straggler     time.Duration `flag:"straggler-timeout" min:"100ms" max:"1m" unit:"duration" help:"how long a frontend may hold up a closed batch before it is killed"`
+
+	SimCall   time.Duration `flag:"sim-call" min:"0s" max:"1m" unit:"duration" help:"simulated accelerator: time a batch"`
+	SimRow    time.Duration `flag:"sim-row" min:"0s" max:"1s" unit:"duration" help:"simulated accelerator: time a row"`
+	SimVerify string        `flag:"sim-verify" oneof:"columns|full" help:"simulated accelerator: score from column 0 of each pooled vector, or from a checksum of every byte of the row"`
+}
+
+// Default returns the configuration of a server without flags.
+func Default() Config {
+	return Config{
+		Inherited: child.NoDescriptors(),
+		Executor:  "pjrt", Platform: "cpu",
+		Batching: "continuous", MaxDelay: time.Millisecond, PipelineDepth: 2, Straggler: 2 * time.Second,
+		SimCall: 350 * time.Microsecond, SimRow: 1500 * time.Nanosecond, SimVerify: "columns",
+	}
+}
+
+// Validate returns every violation.
+func (c *Config) Validate() error {
+	errs := []error{config.Check(c)}
+	for i, b := range c.Buckets {
+		if b < 1 || i > 0 && b <= c.Buckets[i-1] {
+			errs = append(errs, fmt.Errorf("--buckets: got %v, want positive batch sizes in ascending order", c.Buckets))
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Slabs returns the slabs that a region needs for this policy: those on the device, one open, one closed, one being
+// read; with batching off many small ones, so that several requests can wait.
+func (c *Config) Slabs() int {
+	if c.Batching == "off" {
+		return 4*c.PipelineDepth + 8
+	}
+	return c.PipelineDepth + 4
+}
