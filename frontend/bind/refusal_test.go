@@ -124,7 +124,8 @@ func TestRefusals(t *testing.T) {
 		{"lengths 2,2,1", lengths(2, 2, 1), wire.ReasonLengths, `bind input "t3.lengths": the lengths add up to 5, want 6, the number of ids`},
 		{"lengths max,1,1", lengths(2147483647, 1, 1), wire.ReasonLengths, `bind input "t3.lengths": row 0 has length 2147483647, want at most 6, what is left of 6 ids`},
 		{"lengths that wrap", lengths(math.MaxInt64, math.MaxInt64, 8), wire.ReasonLengths, `bind input "t3.lengths": row 0 has length 9223372036854775807, want at most 6, what is left of 6 ids`},
-		{"lengths 7,-1,0", lengths(2, -1, 5), wire.ReasonLengths, `bind input "t3.lengths": row 1 has length -1, want 0 or more`},
+		{"lengths that wrap later", lengths(1, math.MaxInt64, 6), wire.ReasonLengths, `bind input "t3.lengths": row 1 has length 9223372036854775807, want at most 5, what is left of 6 ids`},
+		{"a negative length", lengths(2, -1, 5), wire.ReasonLengths, `bind input "t3.lengths": row 1 has length -1, want 0 or more`},
 
 		// Element types.
 		{"ids as float", with(zeros("t0", dtype.Float32, 2, 3)), wire.ReasonDType, `bind input "t0": got <FP32>, want <INT64> or <INT32>`},

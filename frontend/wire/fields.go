@@ -23,10 +23,27 @@ type fields struct {
 
 func walk(message string, b []byte) fields { return fields{message: message, b: b, size: len(b)} }
 
+// next steps to the next field. Nearly all fields of a request have a tag of one byte and a length or value of one byte.
 func (f *fields) next() bool {
-	if len(f.b) == 0 || f.err != nil {
-		return false
+	if len(f.b) >= 2 {
+		tag, v := f.b[0], f.b[1]
+		if tag|v < 0x80 && tag >= 1<<3 {
+			switch end := 2 + int(v); {
+			case tag&7 == byte(protowire.VarintType):
+				f.num, f.typ, f.scalar = protowire.Number(tag>>3), protowire.VarintType, uint64(v)
+				f.b = f.b[2:]
+				return true
+			case tag&7 == byte(protowire.BytesType) && end <= len(f.b):
+				f.num, f.typ, f.bytes = protowire.Number(tag>>3), protowire.BytesType, f.b[2:end]
+				f.b = f.b[end:]
+				return true
+			}
+		}
 	}
+	return len(f.b) > 0 && f.nextOfAnySize()
+}
+
+func (f *fields) nextOfAnySize() bool {
 	num, typ, n := protowire.ConsumeTag(f.b)
 	if n < 0 {
 		return f.fail(protowire.ParseError(n).Error())

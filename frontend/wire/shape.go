@@ -43,6 +43,7 @@ func (r *Request) appendDim(d int64, from int) error {
 // nor their bytes overflow. A dimension of 0 hides no overflow of the others.
 func (r *Request) elements(t *Tensor) (int64, error) {
 	total, empty := uint64(1), false
+	most := uint64(math.MaxInt64 / t.DType.Size())
 	for _, d := range t.Shape {
 		if d < 0 {
 			return 0, Errorf(ReasonShape, "decode input %s: shape %s has a negative dimension, want 0 or more", Quote(t.Name), ShapeString(t.Shape))
@@ -52,7 +53,7 @@ func (r *Request) elements(t *Tensor) (int64, error) {
 			continue
 		}
 		hi, lo := bits.Mul64(total, uint64(d))
-		if hi != 0 || lo > uint64(math.MaxInt64/t.DType.Size()) {
+		if hi != 0 || lo > most {
 			return 0, Errorf(ReasonShape, "decode input %s: %s %s is larger than an address space, want at most %d bytes",
 				Quote(t.Name), r.DTypeName(t.DType), ShapeString(t.Shape), int64(math.MaxInt64))
 		}
@@ -94,12 +95,17 @@ func Datatype(d dtype.DType) string {
 
 // parseDatatype is the reverse; names are matched exactly.
 func parseDatatype(name []byte) dtype.DType {
-	if len(name) < 4 { // the shortest names; also keeps the zero value's empty name from matching
-		return dtype.Invalid
+	switch string(name) {
+	case "INT64":
+		return dtype.Int64
+	case "INT32":
+		return dtype.Int32
+	case "FP32":
+		return dtype.Float32
 	}
-	for d, known := range datatypes {
-		if string(name) == known {
-			return dtype.DType(d)
+	for d := dtype.Bool; d.Valid(); d++ {
+		if datatypes[d] == string(name) {
+			return d
 		}
 	}
 	return dtype.Invalid
