@@ -1,0 +1,38 @@
+"""Servers for the tests marked ``server``: one after the other, each test with every bundle."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import models
+import pytest
+import server as rankd
+
+from rankd_export.examples import dlrm_dcnv2
+
+BUNDLES = ["toy", "example", "demo"]
+
+
+@pytest.fixture(scope="session", params=BUNDLES)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[rankd.Server]:
+    """A server of the small model, of the exported DLRM-DCNv2, and of the server's own demo."""
+    running = rankd.external()
+    if running is not None:
+        if request.param != BUNDLES[0]:
+            pytest.skip("RANKD_TEST_TARGET names one server: unset it to test all bundles")
+        yield running
+        return
+    rankd.binary()
+    rankd.plugin()
+    scratch = tmp_path_factory.mktemp(request.param)
+    make(request.param, scratch / "bundle")
+    with rankd.serve(scratch / "bundle", scratch) as started:
+        yield started
+
+
+def make(name: str, path: Path) -> None:
+    if name == "toy":
+        models.export(path)
+    elif name == "example":
+        dlrm_dcnv2.export(path, max_vocab=1000, max_batch=64)
+    else:
+        rankd.create_demo(path)
