@@ -251,7 +251,7 @@ func testConfig() Config {
 }
 
 // newBench makes a core with room for so many rows in its region. It is started and closed by the test.
-func newBench(t testing.TB, cfg Config, room int) *bench {
+func newBench(t testing.TB, cfg Config, room int, beforeStart ...func(*Core)) *bench {
 	t.Helper()
 	m := testManifest()
 	page, file, err := stats.Create()
@@ -269,6 +269,9 @@ func newBench(t testing.TB, cfg Config, room int) *bench {
 	b.Core, err = newCore(cfg, m, b.tables, b.ring, sh, &meter{b.block}, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, f := range beforeStart {
+		f(b.Core)
 	}
 	b.Start()
 	t.Cleanup(func() {

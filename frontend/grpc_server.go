@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"rankd/frontend/wire/kservepb"
+	"rankd/frontend/wire/rankdpb"
 )
 
 // grpcServer is the transport that is built on grpc-go.
@@ -45,7 +46,7 @@ func newGRPCServer(core *Core, log *slog.Logger) *grpcServer {
 		grpc.StreamInterceptor(g.recoverStream),
 	)
 	scores := scorer{core: core, pool: mem.DefaultBufferPool()}
-	g.server.RegisterService(predictDesc(), scores)
+	g.server.RegisterService(predictDesc(), &predictor{scorer: scores})
 	g.server.RegisterService(inferDesc(), &kserve{scorer: scores})
 	grpc_health_v1.RegisterHealthServer(g.server, g.health)
 	reflection.Register(g.server) // v1 and v1alpha
@@ -126,6 +127,12 @@ func inheritedListener(fd int) (net.Listener, error) {
 		return nil, fmt.Errorf("open listener on descriptor %d: %w", fd, err)
 	}
 	return l, nil
+}
+
+// predictor is rankd.v1.PredictionService; its one method is a stream of the scorer.
+type predictor struct {
+	rankdpb.UnimplementedPredictionServiceServer
+	scorer
 }
 
 var _ kservepb.GRPCInferenceServiceServer = (*kserve)(nil)
