@@ -42,6 +42,7 @@ func FuzzLookup(f *testing.F) {
 	f.Add(ids64(1, 2, 3, 4), []byte{0, 1, 2, 4}, []byte{}, uint8(8), uint8(3), int64(0), int64(1), int64(1), uint8(0))
 	f.Add(ids32(-1, 5, 1<<30), []byte{0, 3}, floats(1, 2, 3), uint8(4), uint8(1), int64(1), int64(2), int64(3), uint8(1))
 	f.Add(ids64(-1), []byte{9, 0, 200}, []byte{1}, uint8(0), uint8(2), int64(-1), int64(math.MaxInt64), int64(math.MinInt64), uint8(15))
+	f.Add(ids64(1, 2, 3, 4), []byte{}, []byte{}, uint8(8), uint8(3), int64(0), int64(1), int64(1), uint8(8))
 	s := guarded()
 	before := bytes.Clone(s.mem)
 	var p Plan
@@ -105,6 +106,9 @@ func checkAddresses(t *testing.T, s *Set, l *bagList) {
 			}
 			at++
 		}
+	}
+	if n := len(l.addrs) - at; len(l.lens) > 0 && n != prefetchPad {
+		t.Fatalf("addresses behind the last bag: got %d, want %d", n, prefetchPad)
 	}
 	for _, a := range l.addrs[at:] {
 		if a != s.zero {

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rankd/internal/dtype"
 	"rankd/internal/hugemem"
 	"rankd/internal/testutil"
 	"rankd/model"
@@ -203,6 +204,28 @@ func TestSourceCutOffWhileLoading(t *testing.T) {
 		t.Fatal("got no error")
 	}
 	wantEmpty(t, dir)
+}
+
+func TestMissingSourcePageIsAnError(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "source"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const bytes = 64 << 10
+	truncate(t, f.Name(), bytes)
+	m, err := hugemem.Map(int(f.Fd()), bytes, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Unmap()
+	truncate(t, f.Name(), 0)
+	c := tableCopy{dst: make([]byte, bytes), src: m.Bytes, layout: tableLayout{name: "t0", rows: bytes / 64, stride: 64, dim: 16, dtype: dtype.Float32}}
+	err = c.chunk(context.Background(), 0, Options{}, startMeter(nil, 1, 1))
+	var fault memoryFault
+	if !errors.As(err, &fault) || !strings.Contains(err.Error(), `"t0"`) {
+		t.Errorf("got %v, want a memory fault of table t0", err)
+	}
 }
 
 func TestCancelledLoadLeavesNothing(t *testing.T) {

@@ -296,6 +296,20 @@ func TestRejectedIDIsNamed(t *testing.T) {
 	}
 }
 
+// In a table of more than 2^32 rows a negative id of width 4 is still no row.
+func TestNegativeNarrowIDInAHugeTable(t *testing.T) {
+	tb := table{rows: 1 << 33, stride: 64, policy: zero}
+	b := Bags{Values: ids32(1, -1), Width: 4, Hot: 2, Step: 2}
+	if got := tb.firstOutside(&b, 0, 2); got != 1 {
+		t.Errorf("first outside: got %d, want 1", got)
+	}
+	dst := make([]uint64, 2)
+	tb.resolve(dst, &b, 0, 7)
+	if dst[0] != 64 || dst[1] != 7 {
+		t.Errorf("addresses: got %v, want [64 7]", dst)
+	}
+}
+
 func TestIllDescribedBagsAreRefused(t *testing.T) {
 	s := newSet(t, t4[:1])
 	huge := math.MaxInt

@@ -30,6 +30,8 @@ type File struct {
 	Mapping  *Mapping // writable
 	Coverage Coverage // when Create returned
 	Locked   bool     // kept out of swap by this process
+
+	allocated int64 // bytes so far, in Create
 }
 
 // Create makes a file and allocates and maps all of it, in the best place that has room. A place that fails is left for
@@ -186,7 +188,7 @@ func (o Options) try(ctx context.Context, p place, refused *RoomError) (*File, e
 	if err := o.fill(ctx, f, p); err != nil {
 		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) {
 			// Someone took the room between the look and the allocation, or a limit that cannot be read was met.
-			refused.note(p, room{free.bytes, free.limit})
+			refused.note(p, room{f.allocated, "the kernel refused more"})
 		}
 		return nil, errors.Join(err, f.Remove(), f.Close())
 	}
@@ -245,7 +247,11 @@ func (o Options) fill(ctx context.Context, f *File, p place) error {
 	if err := f.Truncate(f.Size); err != nil {
 		return err
 	}
-	if err := allocate(ctx, fd, f.Size, func(done int64) { o.Progress(min(done, o.Size), o.Size) }); err != nil {
+	err := allocate(ctx, fd, f.Size, func(done int64) {
+		f.allocated = done
+		o.Progress(min(done, o.Size), o.Size)
+	})
+	if err != nil {
 		return err
 	}
 	m, err := Map(fd, f.Size, true)
