@@ -7,13 +7,18 @@ import (
 
 	"rankd/internal/child"
 	"rankd/internal/config"
+	"rankd/model"
 )
 
-// Config is everything the device owner can be told. The supervisor takes it as its own flags and hands it down.
+// Config is the whole configuration of a device owner's process: what the supervisor hands it, and what a person may set.
 type Config struct {
 	child.Inherited
 	Model string `flag:"model" help:"directory of the model bundle"`
+	Settings
+}
 
+// Settings is what a person may set about the device owner.
+type Settings struct {
 	Executor      string `flag:"executor" oneof:"pjrt|sim" help:"what runs the batches: a PJRT plugin, or a simulated accelerator for measuring the host path"`
 	Platform      string `flag:"platform" oneof:"cpu|cuda|tpu" help:"which PJRT plugin to look for"`
 	Plugin        string `flag:"plugin" help:"path of the PJRT plugin; empty: the installed one of the platform"`
@@ -32,33 +37,44 @@ type Config struct {
 	SimVerify string        `flag:"sim-verify" oneof:"columns|full" help:"simulated accelerator: score from column 0 of each pooled vector, or from a checksum of every byte of the row"`
 }
 
-// Default returns the configuration of a server without flags.
-func Default() Config {
-	return Config{
-		Inherited: child.NoDescriptors(),
-		Executor:  "pjrt", Platform: "cpu",
+// Default is the configuration of a device owner that nobody has configured.
+func Default() Config { return Config{Inherited: child.NoDescriptors(), Settings: DefaultSettings()} }
+
+// DefaultSettings is the part of Default that a person may set.
+func DefaultSettings() Settings {
+	return Settings{
+		Executor: "pjrt", Platform: "cpu",
 		Batching: "continuous", MaxDelay: time.Millisecond, PipelineDepth: 2, Straggler: 2 * time.Second,
 		SimCall: 350 * time.Microsecond, SimRow: 1500 * time.Nanosecond, SimVerify: "columns",
 	}
 }
 
 // Validate returns every violation.
-func (c *Config) Validate() error {
-	errs := []error{config.Check(c)}
+func (c *Config) Validate() error { return errors.Join(config.Check(c), c.Settings.between()) }
+
+// between checks what the tags can't say.
+func (c *Settings) between() error {
 	for i, b := range c.Buckets {
 		if b < 1 || i > 0 && b <= c.Buckets[i-1] {
-			errs = append(errs, fmt.Errorf("--buckets: got %v, want positive batch sizes in ascending order", c.Buckets))
-			break
+			return fmt.Errorf("check --buckets: got %v, want positive batch sizes in ascending order", c.Buckets)
 		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // Slabs returns the slabs that a region needs for this policy: those on the device, one open, one closed, one being
 // read; with batching off many small ones, so that several requests can wait.
-func (c *Config) Slabs() int {
+func (c *Settings) Slabs() int {
 	if c.Batching == "off" {
 		return 4*c.PipelineDepth + 8
 	}
 	return c.PipelineDepth + 4
+}
+
+// BucketsFor returns the buckets to compile: the configured ones or the model's. The last one is the slab capacity.
+func (c *Settings) BucketsFor(m *model.Manifest) []int {
+	if len(c.Buckets) > 0 {
+		return c.Buckets
+	}
+	return m.Buckets
 }

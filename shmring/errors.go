@@ -18,3 +18,13 @@ var (
 
 // ErrCorrupt says that a word in the region can't be right. The process that reads it exits; the supervisor rebuilds.
 var ErrCorrupt = errors.New("shared region is corrupt")
+
+// Unusable reports whether err means that the region itself is to blame, so that only a fresh one helps.
+func Unusable(err error) bool {
+	for _, e := range []error{ErrCorrupt, ErrSize, ErrMagic, ErrVersion, ErrChecksum} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"syscall"
+
+	"rankd/internal/config"
+	"rankd/internal/procmem"
+	"rankd/supervisor"
+)
+
+// cost is what a process, or all of them, have in memory, in bytes. Pages that several processes map are divided among them.
+type cost struct {
+	tables, ring, other int64
+	hugetlb             int64 // mapped, not divided: hugetlb pages are in no PSS
+}
+
+func inspectMemory(_ *inspectConfig, s *supervisor.State, out io.Writer) error {
+	tablesInode, tablesBytes := inodeOf(s, s.TablesFD)
+	ringInode, ringBytes := inodeOf(s, s.RegionFD)
+	fmt.Fprintf(out, "tables  %s\nslabs   %s\n\n", config.Bytes(tablesBytes), config.Bytes(ringBytes))
+	fmt.Fprintf(out, "PSS and hugetlb in MiB; pages that several processes map are divided among them\n")
+	fmt.Fprintf(out, "%-14s %8s %10s %10s %10s %10s\n", "process", "pid", "tables", "slabs", "other", "hugetlb")
+	var sum cost
+	var gone []error
+	row := func(name string, pid int) {
+		list, err := procmem.Read(strconv.Itoa(pid))
+		if err != nil {
+			gone = append(gone, err)
+			return
+		}
+		var c cost
+		for _, m := range list {
+			switch {
+			case m.Inode != 0 && m.Inode == tablesInode:
+				c.tables += m.PSS
+			case m.Inode != 0 && m.Inode == ringInode:
+				c.ring += m.PSS
+			default:
+				c.other += m.PSS
+			}
+			c.hugetlb += m.Hugetlb
+		}
+		fmt.Fprintf(out, "%-14s %8d %10.1f %10.1f %10.1f %10.1f\n", name, pid, mib(c.tables), mib(c.ring), mib(c.other), mib(c.hugetlb))
+		sum.tables += c.tables
+		sum.ring += c.ring
+		sum.other += c.other
+		sum.hugetlb = max(sum.hugetlb, c.hugetlb) // the same pages in each
+	}
+	row("supervisor", s.PID)
+	frontends := 0
+	for _, c := range s.Children {
+		name := c.Role
+		if c.Role == "frontend" {
+			name = fmt.Sprintf("frontend %d", c.Index)
+			frontends++
+		}
+		row(name, c.PID)
+	}
+	fmt.Fprintf(out, "%-14s %8s %10.1f %10.1f %10.1f %10.1f\n\n", "all", "", mib(sum.tables), mib(sum.ring), mib(sum.other), mib(sum.hugetlb))
+	fmt.Fprintf(out, "beyond tables and slabs: %.1f MiB in %d processes, %d of them frontends\n", mib(sum.other), 1+len(s.Children), frontends)
+	return errors.Join(gone...)
+}
+
+func mib(n int64) float64 { return float64(n) / (1 << 20) }
+
+// inodeOf returns inode and size of the file behind a descriptor of the supervisor; 0, 0 if it has none yet.
+func inodeOf(s *supervisor.State, fd int) (inode uint64, bytes int64) {
+	if fd < 0 {
+		return 0, 0
+	}
+	info, err := os.Stat(s.FDPath(fd))
+	if err != nil {
+		return 0, 0
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		inode = st.Ino
+	}
+	return inode, info.Size()
+}

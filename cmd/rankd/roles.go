@@ -1,0 +1,42 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"rankd/deviceowner"
+	"rankd/frontend"
+)
+
+// newFrontend is the role that the supervisor starts for each frontend process.
+func newFrontend() *cobra.Command {
+	cfg := frontend.Default()
+	cmd := &cobra.Command{
+		Use:    "frontend",
+		Short:  "a frontend process; started by serve",
+		Args:   cobra.NoArgs,
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			err := frontend.Run(cmd.Context(), cfg, newLogger("json"))
+			return withCode(err, frontend.ExitCode(err))
+		},
+	}
+	bind(cmd, &cfg)
+	return cmd
+}
+
+// newDeviceOwner is the role of the one process that opens the device.
+func newDeviceOwner() *cobra.Command {
+	cfg := deviceowner.Default()
+	cmd := &cobra.Command{
+		Use:    "deviceowner",
+		Short:  "the device owner's process; started by serve",
+		Args:   cobra.NoArgs,
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			err := deviceowner.Run(cmd.Context(), cfg, newLogger("json"))
+			return withCode(err, deviceowner.ExitCode(err))
+		},
+	}
+	bind(cmd, &cfg)
+	return cmd
+}

@@ -1,0 +1,132 @@
+package deviceowner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"rankd/deviceowner/device"
+	"rankd/deviceowner/executor"
+	"rankd/internal/bell"
+	"rankd/internal/child"
+	"rankd/internal/config"
+	"rankd/internal/stats"
+	"rankd/model"
+	"rankd/shmring"
+)
+
+// errConfig marks errors that the same arguments would bring again.
+var errConfig = errors.New("bad configuration")
+
+// ExitCode is the exit status that belongs to what Run returned.
+func ExitCode(err error) config.ExitCode {
+	switch {
+	case err == nil:
+		return config.ExitOK
+	case errors.Is(err, errConfig):
+		return config.ExitBadConfig
+	case shmring.Unusable(err):
+		return config.ExitCorruptRegion
+	}
+	return config.ExitError
+}
+
+// Run is the main function of the device owner's process: it opens the device, compiles every bucket, takes the role,
+// says that it is ready, and executes batches until SIGTERM, the end of ctx, or the end of the supervisor.
+func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
+	if err := cfg.Validate(); err != nil {
+		return fmt.Errorf("start device owner: %w: %w", errConfig, err)
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	gone := child.WatchLife(cfg.LifeFD)
+	go func() {
+		select {
+		case <-gone:
+			// A device call may hang for long; nobody waits for its result any more.
+			os.Exit(int(config.ExitError))
+		case <-ctx.Done():
+		}
+	}()
+	if err := run(ctx, &cfg, log); err != nil {
+		return fmt.Errorf("run device owner: %w", err)
+	}
+	return nil
+}
+
+func run(ctx context.Context, cfg *Config, log *slog.Logger) (err error) {
+	page, err := stats.Attach(cfg.StatsFD)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, page.Close()) }()
+	region, err := shmring.Attach(cfg.RegionFD)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, region.Close()) }()
+	region.OnCorrupt = func(err error) {
+		log.Error("region is corrupt", "error", err)
+		os.Exit(int(config.ExitCorruptRegion))
+	}
+	if len(cfg.BellFDs) < region.Geometry().Frontends {
+		return fmt.Errorf("%w: --bell-fds: got %d descriptors, want one for each of %d frontends", errConfig, len(cfg.BellFDs), region.Geometry().Frontends)
+	}
+	exec, buckets, err := openDevice(ctx, cfg, page.Owner(), log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, exec.Close()) }()
+	// The role comes after the compilation: until then the predecessor's batches wait where they are.
+	ring, err := region.Owner(cfg.Incarnation, bell.Set(cfg.BellFDs))
+	if err != nil {
+		return err
+	}
+	loop, err := NewLoop(Options{
+		Ring: ring, Geometry: region.Geometry(), Executor: exec, Config: *cfg, Buckets: buckets, Counters: page.Owner(),
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errConfig, err)
+	}
+	if cfg.ReadyFD >= 0 {
+		if err := child.Announce(cfg.ReadyFD, child.Ready{Layout: shmring.LayoutVersion, Incarnation: cfg.Incarnation}); err != nil {
+			return err
+		}
+	}
+	log.Info("ready", "device", exec.Name(), "batching", cfg.Batching, "pipeline_depth", cfg.PipelineDepth, "buckets", buckets)
+	return loop.Run(ctx)
+}
+
+// openDevice opens the executor and compiles every bucket, with a log line each, since a compilation may take seconds.
+func openDevice(ctx context.Context, cfg *Config, counters *stats.Block, log *slog.Logger) (executor.Executor, []int, error) {
+	bundle, err := model.Open(cfg.Model)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", errConfig, err)
+	}
+	buckets := cfg.BucketsFor(bundle.Manifest)
+	began := time.Now()
+	exec, err := device.Open(bundle, device.Options{
+		Kind: cfg.Executor, Depth: cfg.PipelineDepth, Plugin: cfg.Plugin, Platform: cfg.Platform, Threads: cfg.DeviceThreads,
+		CPUs: cfg.OwnerCPUs, SimCall: cfg.SimCall, SimRow: cfg.SimRow, SimFull: cfg.SimVerify == "full", Log: log,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	log.Info("device opened", "device", exec.Name(), "seconds", time.Since(began).Seconds())
+	for i, b := range buckets {
+		began := time.Now()
+		if err := exec.Compile(ctx, b); err != nil {
+			return nil, nil, errors.Join(err, exec.Close())
+		}
+		counters.Inc(stats.CompilesBefore)
+		log.Info("bucket compiled", "rows", b, "number", i+1, "of", len(buckets), "seconds", time.Since(began).Seconds())
+	}
+	return exec, buckets, nil
+}
