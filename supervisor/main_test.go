@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,6 +28,13 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 )
+
+// The parent-death signal belongs to the main thread; a fake that clears it must run there.
+func init() {
+	if len(os.Args) > 1 && (os.Args[1] == roleFrontend || os.Args[1] == roleOwner) {
+		runtime.LockOSThread()
+	}
+}
 
 // The test binary is also its own children: it executes itself as frontend, deviceowner, or a whole supervisor.
 func TestMain(m *testing.M) {
@@ -189,7 +197,7 @@ func (r *fakeRing) with(do func()) {
 }
 
 func (r *fakeRing) MarkDead(i int, inc uint32) { r.with(func() { r.dead[i] = inc }) }
-func (r *fakeRing) Recovered(i int) (ok bool) { r.with(func() { ok = !r.held[i] }); return }
+func (r *fakeRing) Recovered(i int) (ok bool)  { r.with(func() { ok = !r.held[i] }); return }
 
 func (r *fakeRing) MarkOwnerDead(inc uint32) { r.with(func() { r.ownerDead, r.oldest = inc, 0 }) }
 

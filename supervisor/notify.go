@@ -29,23 +29,29 @@ func newNotifier() *notifier {
 	return n
 }
 
-func (n *notifier) send(lines ...string) {
-	if n.conn != nil {
-		_, _ = n.conn.Write([]byte(strings.Join(lines, "\n")))
+// send says something that matters. It waits for a service manager that does not read, but not for long: the loop stands
+// still meanwhile.
+func (n *notifier) send(lines ...string) { n.sendWithin(time.Second, lines...) }
+
+func (n *notifier) sendWithin(limit time.Duration, lines ...string) {
+	if n.conn == nil {
+		return
 	}
+	_ = n.conn.SetWriteDeadline(time.Now().Add(limit))
+	_, _ = n.conn.Write([]byte(strings.Join(lines, "\n")))
 }
 
 // feed tells the watchdog that all is well, no more often than it needs to hear it.
 func (n *notifier) feed(now time.Time) {
 	if n.every > 0 && now.Sub(n.fed) >= n.every {
 		n.fed = now
-		n.send("WATCHDOG=1")
+		n.sendWithin(10*time.Millisecond, "WATCHDOG=1")
 	}
 }
 
 // loading tells of progress and asks for more time to start.
 func (n *notifier) loading(status string) {
-	n.send("EXTEND_TIMEOUT_USEC=30000000", "STATUS="+status)
+	n.sendWithin(10*time.Millisecond, "EXTEND_TIMEOUT_USEC=30000000", "STATUS="+status)
 }
 
 func (n *notifier) close() {

@@ -174,25 +174,28 @@ func TestServerIsNotReadyWhileTheOwnerBacksOff(t *testing.T) {
 }
 
 func TestHungOwnerIsKilledAndReplaced(t *testing.T) {
-	for name, hang := range map[string]func(r *fakeRing){
-		"old launch":   func(r *fakeRing) { r.oldest = time.Hour },
-		"frozen loop":  func(r *fakeRing) { r.frozen = true },
-		"stopped by U": func(r *fakeRing) { r.frozen = true },
+	for name, c := range map[string]struct {
+		oldest time.Duration
+		frozen bool
+		why    string
+	}{
+		"launch": {oldest: time.Hour, why: "killed: launch too old"},
+		"loop":   {frozen: true, why: "killed: loop stands still"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := testServer(t, nil)
 			s.cfg.DeviceHang = 600 * time.Millisecond
 			s.start()
 			st := s.awaitReady()
-			if name == "stopped by U" {
+			if c.frozen {
 				kill(t, st.Processes[0].PID, unix.SIGSTOP)
 			}
-			s.ring.with(func() { hang(s.ring) })
+			s.ring.with(func() { s.ring.oldest, s.ring.frozen = c.oldest, c.frozen })
 			s.await("the owner to be killed", func(st Status) bool { return st.Processes[0].Restarts == 1 })
 			s.ring.with(func() { s.ring.frozen = false })
 			st = s.awaitReady()
-			if got := st.Processes[0]; got.Incarnation != 2 || !strings.HasPrefix(got.LastEnd, "killed: l") {
-				t.Errorf("got %+v, want incarnation 2 after a kill", got)
+			if got := st.Processes[0]; got.Incarnation != 2 || got.LastEnd != c.why {
+				t.Errorf("got %+v, want incarnation 2 after %q", got, c.why)
 			}
 			if n := s.ring.seen(shmring.OwnerBackoff); n != 1 {
 				t.Errorf("got %d times not serving, want 1", n)
