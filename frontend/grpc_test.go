@@ -377,20 +377,22 @@ func TestMessageLimitIsExactAndNamed(t *testing.T) {
 	}
 }
 
-// bomb is a gRPC compressor whose output is an empty-looking body that inflates to a gigabyte.
+// gzipBomb is a body that inflates to size zero bytes. It is a series of gzip members of at most 16 MiB, so that making it
+// is quick.
 func gzipBomb(t testing.TB, size int64) []byte {
 	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+	member := min(size, 16<<20)
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.CopyN(z, zeros{}, size); err != nil {
+	if _, err := io.CopyN(z, zeros{}, member); err != nil {
 		t.Fatal(err)
 	}
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return b.Bytes()
+	return bytes.Repeat(b.Bytes(), int(size/member))
 }
 
 type zeros struct{}

@@ -1,9 +1,9 @@
 package frontend
 
 import (
-	"os"
 	"time"
 
+	"rankd/internal/bell"
 	"rankd/shmring"
 )
 
@@ -36,7 +36,7 @@ type hold struct {
 type shmRing struct {
 	*shmring.Frontend
 	region *shmring.Region
-	bell   *os.File // eventfd, non-blocking, in the netpoller
+	bell   *bell.Bell
 }
 
 func (r *shmRing) Reserve(h *hold, n int, whole bool, to shmring.Completion, tag int) bool {
@@ -57,17 +57,7 @@ func (r *shmRing) TotalPendingRows() int64        { return r.region.TotalPending
 func (r *shmRing) OwnerState() shmring.OwnerState { return r.region.OwnerState() }
 func (r *shmRing) Draining() bool                 { return r.region.Draining() }
 
-// Wait reads the eventfd through the netpoller. The counter is level-triggered: a ring between the last look at the region
-// and the read is not lost.
-func (r *shmRing) Wait(atMost time.Duration) {
-	var counter [8]byte
-	if err := r.bell.SetReadDeadline(time.Now().Add(atMost)); err != nil {
-		return
-	}
-	_, _ = r.bell.Read(counter[:]) // rung, timed out or closed: the caller looks at the region in any case
-}
+// Wait does not look at why it ended: the caller looks at the region in any case.
+func (r *shmRing) Wait(atMost time.Duration) { _, _ = r.bell.Wait(atMost) }
 
-func (r *shmRing) Wake() {
-	one := [8]byte{1}
-	_, _ = r.bell.Write(one[:]) // a full counter means that a wake-up is already due
-}
+func (r *shmRing) Wake() { r.bell.Ring() }

@@ -8,11 +8,10 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
+	"rankd/internal/bell"
 	"rankd/internal/child"
 	"rankd/internal/config"
-	"rankd/internal/hugemem"
 	"rankd/internal/stats"
 	"rankd/model"
 	"rankd/shmring"
@@ -29,7 +28,7 @@ func ExitCode(err error) config.ExitCode {
 		return config.ExitOK
 	case errors.Is(err, errConfig):
 		return config.ExitBadConfig
-	case errors.Is(err, shmring.ErrCorrupt), errors.Is(err, shmring.ErrMagic), errors.Is(err, shmring.ErrChecksum), errors.Is(err, shmring.ErrSize):
+	case shmring.Unusable(err):
 		return config.ExitCorruptRegion
 	}
 	return config.ExitError
@@ -124,8 +123,8 @@ func finish(ctx context.Context, server *grpcServer, served <-chan error, signal
 // parts is what a frontend process attaches to.
 type parts struct {
 	manifest *model.Manifest
-	memory   *hugemem.Mapping
-	region   *shmring.Region
+	region   *shmring.Attached
+	bell     *bell.Bell
 	ring     *shmRing
 	tables   *tables.Set
 	page     *stats.Page
@@ -158,16 +157,8 @@ func attach(cfg *Config, log *slog.Logger) (_ *parts, err error) {
 	return p, nil
 }
 
-func (p *parts) attachRegion(cfg *Config, log *slog.Logger) error {
-	var st syscall.Stat_t
-	if err := syscall.Fstat(cfg.RegionFD, &st); err != nil {
-		return fmt.Errorf("stat region on descriptor %d: %w", cfg.RegionFD, err)
-	}
-	var err error
-	if p.memory, err = hugemem.Map(cfg.RegionFD, st.Size, true); err != nil {
-		return fmt.Errorf("map region: %w", err)
-	}
-	if p.region, err = shmring.Open(p.memory.Bytes); err != nil {
+func (p *parts) attachRegion(cfg *Config, log *slog.Logger) (err error) {
+	if p.region, err = shmring.Attach(cfg.RegionFD); err != nil {
 		return err
 	}
 	p.region.OnCorrupt = func(err error) {
@@ -180,20 +171,14 @@ func (p *parts) attachRegion(cfg *Config, log *slog.Logger) error {
 	if len(cfg.BellFDs) != 1 {
 		return fmt.Errorf("%w: --bell-fds: got %v, want one descriptor", errConfig, cfg.BellFDs)
 	}
-	if err := syscall.SetNonblock(cfg.BellFDs[0], true); err != nil {
-		return fmt.Errorf("open bell on descriptor %d: %w", cfg.BellFDs[0], err)
-	}
-	bell := os.NewFile(uintptr(cfg.BellFDs[0]), "bell")       // non-blocking, so reads wait in the netpoller
-	if err := bell.SetReadDeadline(time.Time{}); err != nil { // a bell that cannot be waited for would be polled for ever
-		bell.Close()
-		return fmt.Errorf("open bell on descriptor %d: %w", cfg.BellFDs[0], err)
+	if p.bell, err = bell.Open(cfg.BellFDs[0]); err != nil {
+		return err
 	}
 	role, err := p.region.Frontend(cfg.Index, cfg.Incarnation)
 	if err != nil {
-		bell.Close()
 		return err
 	}
-	p.ring = &shmRing{Frontend: role, region: p.region, bell: bell}
+	p.ring = &shmRing{Frontend: role, region: p.region.Region, bell: p.bell}
 	return nil
 }
 
@@ -219,15 +204,15 @@ func shapeOf(g shmring.Geometry, cfg Config) shape {
 }
 
 func (p *parts) close() {
-	if p.ring != nil {
-		p.ring.bell.Close()
-	}
 	var errs []error
+	if p.bell != nil {
+		errs = append(errs, p.bell.Close())
+	}
 	if p.tables != nil {
 		errs = append(errs, p.tables.Close())
 	}
-	if p.memory != nil {
-		errs = append(errs, p.memory.Unmap())
+	if p.region != nil {
+		errs = append(errs, p.region.Close())
 	}
 	if p.page != nil {
 		errs = append(errs, p.page.Close())
