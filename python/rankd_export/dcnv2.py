@@ -50,11 +50,15 @@ def scores64(bundle: Bundle, request: Request) -> NDArray[np.float64]:
 
 def scores_jit(bundle: Bundle, request: Request) -> NDArray[np.float32]:
     """Scores ``[B]`` of a request by ``jax.jit`` of the example's network, bags pooled in float64 and rounded once."""
-    params = nest(bundle.weights())
+    return np.asarray(jax.jit(dlrm_dcnv2.score)(*arguments(bundle, request)))
+
+
+def arguments(bundle: Bundle, request: Request) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """The arguments of the example's network for a request: parameters, dense inputs, pooled vectors (float32)."""
     (dense,) = bundle.dense(request).values()
     # The example takes its tables in the order of their names, a bundle has them in the order of the manifest.
     pooled = {f"t{i:02d}": p.astype(np.float32) for i, p in enumerate(bundle.pooled(request).values())}
-    return np.asarray(jax.jit(dlrm_dcnv2.score)(params, {"dense": dense.astype(np.float32)}, pooled))
+    return nest(bundle.weights()), {"dense": dense.astype(np.float32)}, pooled
 
 
 def nest(weights: Weights) -> dict[str, list[dict[str, NDArray[Any]]]]:

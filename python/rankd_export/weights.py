@@ -4,7 +4,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import ml_dtypes
 import numpy as np
 from jax import tree_util
@@ -58,15 +57,17 @@ def flatten(params: Any) -> Weights:
 def _array(name: str, leaf: Any) -> NDArray[Any]:
     if re.search(r"[\x00-\x1f]", name):
         raise BundleError(f"name weights: got {name!r}, want keys without control characters")
-    if isinstance(leaf, bool | int | float):
-        return np.asarray(jax.numpy.asarray(leaf))
+    # Said here and not left to JAX, whose own answer depends on its 64-bit switch.
+    scalar = {bool: np.bool_, int: np.int32, float: np.float32}.get(type(leaf))
     try:
-        array = np.asarray(leaf)
-    except (TypeError, ValueError) as error:
+        array = np.asarray(leaf, scalar)
+    except (TypeError, ValueError, OverflowError) as error:
         raise BundleError(f'read weight "{name}": got {type(leaf).__name__}, want an array: {error}') from error
     if array.dtype not in _DTYPES:
         raise BundleError(
             f'read weight "{name}": got {array.dtype}, want one of {", ".join(map(str, _DTYPES))}; '
             "narrow it yourself, for example with .astype(np.float32)"
         )
+    if array.size == 0:
+        raise BundleError(f'read weight "{name}": got shape {list(array.shape)}, want at least one element')
     return np.ascontiguousarray(array).reshape(array.shape)

@@ -167,6 +167,8 @@ def test_bad_tables_are_refused(tmp_path: Path, tables: list[Table], message: st
         ({"golden": Golden(weighted=["user"])}, r"got weighted \['user'\]"),
         ({"platform": "metal"}, 'got platform "metal"'),
         ({"params": {"w": np.ones(3)}}, r'weight "w": got float64.*astype'),
+        ({"params": {"w": 1 << 40}}, 'weight "w": got int'),
+        ({"params": {"w": np.ones((0, 3), np.float32)}}, r'weight "w": got shape \[0, 3\]'),
         ({"params": {"w": "text"}}, 'weight "w": got'),
         ({"params": {"a.b": 1.0, "a": {"b": 1.0}}}, r"got \['a\.b'\] twice"),
     ],
