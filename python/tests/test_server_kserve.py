@@ -1,8 +1,10 @@
 """The server through Triton's client, unchanged: KServe v2 (Open Inference Protocol)."""
 
+import queue
 from collections.abc import Iterator
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 import tritonclient.grpc as kserve
@@ -90,9 +92,13 @@ def test_outputs_can_be_selected(server: Server, client: kserve.InferenceServerC
 def test_many_calls_at_once_keep_their_answers(server: Server, client: kserve.InferenceServerClient) -> None:
     request, expected = server.bundle.golden()
     inputs = [tensor(name, array) for name, array in request.items()]
-    calls = [client.async_infer(server.model, inputs, client_timeout=30) for _ in range(32)]
-    for call in calls:
-        assert_golden(call.get_result(), expected)
+    answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    for _ in range(32):
+        client.async_infer(server.model, inputs, lambda result, error: answers.put((result, error)), client_timeout=30)
+    for _ in range(32):
+        result, error = answers.get(timeout=60)
+        assert error is None
+        assert_golden(result, expected)
 
 
 def raw(server: Server, request: dict[str, Any]) -> service_pb2.ModelInferRequest:
@@ -106,8 +112,6 @@ def raw(server: Server, request: dict[str, Any]) -> service_pb2.ModelInferReques
 
 def refused(client: kserve.InferenceServerClient, message: service_pb2.ModelInferRequest) -> str:
     """Sends a message past the client's own checks and returns what the server says against it."""
-    import grpc
-
     with pytest.raises(grpc.RpcError) as caught:
         client._client_stub.ModelInfer(message, timeout=30)
     assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT, caught.value.details()
