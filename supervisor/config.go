@@ -67,20 +67,15 @@ func instanceFor(address string) string {
 	}, address), "-")
 }
 
-// runDir makes sure of the run directory: the one given, or that of this user.
-func runDir(given string) (string, error) {
-	dir := given
+// RunDir is the run directory: the one given, or else that of this user. It need not exist.
+func RunDir(given string) string {
 	switch {
-	case dir != "":
+	case given != "":
+		return given
 	case os.Getuid() == 0:
-		dir = "/run/rankd"
+		return "/run/rankd"
 	case os.Getenv("XDG_RUNTIME_DIR") != "":
-		dir = filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "rankd")
-	default:
-		dir = filepath.Join(os.TempDir(), fmt.Sprintf("rankd-%d", os.Getuid()))
+		return filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "rankd")
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("make run directory, choose another with --run-dir: %w", err)
-	}
-	return dir, nil
+	return filepath.Join(os.TempDir(), fmt.Sprintf("rankd-%d", os.Getuid()))
 }

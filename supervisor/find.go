@@ -5,10 +5,7 @@ import "fmt"
 // FindState reads the state of a running server for tools: by its instance name or, if that is empty, by its listening
 // address. An empty run directory is the one that a server without --run-dir uses. The error is fs.ErrNotExist if no such server runs.
 func FindState(dir, instance, listen string) (*State, error) {
-	dir, err := runDir(dir)
-	if err != nil {
-		return nil, err
-	}
+	dir = RunDir(dir)
 	if instance == "" {
 		address, err := resolve(listen)
 		if err != nil {

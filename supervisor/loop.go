@@ -69,9 +69,22 @@ func newLoop(ctx context.Context, s *server) *loop {
 func (l *loop) ring() Ring { return l.region.Ring }
 
 func (l *loop) relay(p *process, output *os.File) {
-	l.relays.Add(1)
-	defer l.relays.Done()
-	relayLogs(l.log, p, output)
+	l.relays.Go(func() { relayLogs(l.log, p, output) })
+}
+
+// awaitRelays waits until the last words of the children are passed on. A process that a child has left behind may hold its
+// output open, so the wait is bounded.
+func (l *loop) awaitRelays() {
+	done := make(chan struct{})
+	go func() {
+		l.relays.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(exitGrace):
+		l.log.Warn("output of a child is still open, not waiting for it")
+	}
 }
 
 // run fills the places and keeps them filled until the server has stopped. Preconditions: tables are loaded.
@@ -101,7 +114,7 @@ func (l *loop) run() error {
 		case <-timer.C:
 		}
 	}
-	l.relays.Wait()
+	l.awaitRelays()
 	if l.err == nil && l.cut {
 		l.err = ErrCut
 	}

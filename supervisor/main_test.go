@@ -51,9 +51,10 @@ func TestMain(m *testing.M) {
 
 const (
 	testLayout   = 7
-	behaviourEnv = "RANKD_TEST_BEHAVIOUR" // words, see fakeChild
-	journalEnv   = "RANKD_TEST_JOURNAL"   // file to which children append what they do
-	limit        = 20 * time.Second       // of any wait in these tests; generous, since the machine may be busy
+	behaviourEnv = "RANKD_TEST_BEHAVIOUR"     // words, see fakeChild
+	journalEnv   = "RANKD_TEST_JOURNAL"       // file to which children append what they do
+	quickExit    = "GORACE=atexit_sleep_ms=0" // a program built with the race detector otherwise takes a second to exit
+	limit        = 20 * time.Second           // of any wait in these tests; generous, since the machine may be busy
 )
 
 // fakeChild keeps to the contract of a child, but for what its behaviour says:
@@ -64,6 +65,7 @@ const (
 //	mute      never becomes ready
 //	stubborn  does not react to SIGTERM
 //	immortal  does not die with its supervisor
+//	litter    leaves a process behind that holds its output open
 //	noisy     writes a log record and a line of text
 func fakeChild(role string, args []string) int {
 	in := child.NoDescriptors()
@@ -88,6 +90,14 @@ func fakeChild(role string, args []string) int {
 		slog.New(slog.NewJSONHandler(os.Stderr, nil)).Warn("hello from child", "number", 12345678901234)
 		fmt.Fprintln(os.Stderr, "goroutine 1 [running]:")
 		journal(me + " NOTIFY_SOCKET=" + os.Getenv("NOTIFY_SOCKET"))
+	}
+	if has("litter") {
+		left := exec.Command("sleep", "60")
+		left.Stderr = os.Stderr
+		if err := left.Start(); err != nil {
+			return int(config.ExitError)
+		}
+		journal(fmt.Sprint("litter ", left.Process.Pid))
 	}
 	switch {
 	case has("immortal"):
@@ -294,8 +304,8 @@ func testServer(t *testing.T, behaviour map[string]string) *runningServer {
 	s.cfg.BackoffFirst, s.cfg.BackoffLimit = 10*time.Millisecond, 50*time.Millisecond
 	s.deps = fakeDeps(slog.New(slog.NewJSONHandler(s.log, nil)), s.ring)
 	s.deps.Signals, s.deps.ShmDirs = s.signals, []string{t.TempDir()}
-	s.deps.Owner.Env = []string{behaviourEnv + "=" + behaviour[roleOwner], journalEnv + "=" + s.journal}
-	s.deps.Frontend.Env = []string{behaviourEnv + "=" + behaviour[roleFrontend], journalEnv + "=" + s.journal}
+	s.deps.Owner.Env = []string{quickExit, behaviourEnv + "=" + behaviour[roleOwner], journalEnv + "=" + s.journal}
+	s.deps.Frontend.Env = []string{quickExit, behaviourEnv + "=" + behaviour[roleFrontend], journalEnv + "=" + s.journal}
 	return s
 }
 
@@ -392,7 +402,7 @@ func supervisorProcess(t *testing.T, cfg Config, env ...string) (*exec.Cmd, *log
 	t.Helper()
 	log := &logBuffer{}
 	cmd := exec.Command("/proc/self/exe", append([]string{"supervise"}, config.ToArgs(cfg)...)...)
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(append(os.Environ(), quickExit), env...)
 	cmd.Stderr = log
 	cmd.WaitDelay = limit // children that outlive it hold its log open
 	if err := cmd.Start(); err != nil {

@@ -104,7 +104,7 @@ func (l *loop) spec(p *place) (s spec, cleanup func(), err error) {
 	in := child.NoDescriptors()
 	in.Instance, in.Index, in.Incarnation = l.instance, p.index, p.incarnation
 	in.ReadyFD = give(int(writing.Fd()))
-	in.LifeFD = give(int(l.life.reading.Fd()))
+	in.LifeFD = give(l.life.reading)
 	in.LockFD = give(int(l.lock.file.Fd()))
 	in.StatsFD = give(int(l.statsFile.Fd()))
 	in.RegionFD = give(l.region.FD)

@@ -51,8 +51,8 @@ type spec struct {
 	readyPipe  *os.File    // our reading end
 }
 
-// start forks a child. Its events go to events, which must be read until exited came. relay takes over the reading end of
-// the child's output.
+// start forks a child. Its events go to events, which must be read until exited came. relay is called with the reading end
+// of the child's output and takes it over; it must not wait.
 func start(f *forker, s spec, events chan<- event, relay func(p *process, output *os.File)) (*process, error) {
 	output, writing, err := os.Pipe()
 	if err != nil {
@@ -86,7 +86,7 @@ func start(f *forker, s spec, events chan<- event, relay func(p *process, output
 	if id, err := identify(p.PID); err == nil {
 		p.identity = id
 	}
-	go relay(p, output)
+	relay(p, output)
 	readyRead := make(chan struct{})
 	go func() {
 		defer close(readyRead)

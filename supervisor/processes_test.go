@@ -302,6 +302,21 @@ func TestI7DrainIsBounded(t *testing.T) {
 	}
 }
 
+func TestI7ProcessesLeftByAChildDoNotHoldUpTheEnd(t *testing.T) {
+	s := testServer(t, map[string]string{roleOwner: "litter"})
+	s.start()
+	s.awaitReady()
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+	pid := 0
+	for _, line := range s.journalLines() {
+		_, _ = fmt.Sscanf(line, "litter %d", &pid)
+	}
+	kill(t, pid, unix.SIGKILL) // it outlived its parents: were it gone, there was nothing to be held up by
+	testutil.Eventually(t, limit, "the output to end", func() bool { _, err := identify(pid); return err != nil })
+}
+
 func TestOwnerIsReplacedForCallsThatAreDrained(t *testing.T) {
 	s := testServer(t, map[string]string{roleFrontend: "stubborn later:0"})
 	s.cfg.DrainTimeout = time.Hour

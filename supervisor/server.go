@@ -35,7 +35,7 @@ type server struct {
 	instanceLock *lock
 	listeners    *listeners
 	bells        []int
-	life         struct{ reading, writing *os.File }
+	life         lifePipe
 	page         *stats.Page
 	statsFile    *os.File
 	tables       *Tables
@@ -84,11 +84,12 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 
 // claim takes the address and the instance for this server.
 func (s *server) claim() error {
-	dir, err := runDir(s.cfg.RunDir)
-	if err != nil {
-		return err
+	dir := RunDir(s.cfg.RunDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make run directory, choose another with --run-dir: %w", err)
 	}
 	s.runDir = dir
+	var err error
 	if s.self, err = identify(os.Getpid()); err != nil {
 		return err
 	}
@@ -135,8 +136,8 @@ func (s *server) prepare(l *loop) error {
 		}
 		s.bells = append(s.bells, bell)
 	}
-	if s.life.reading, s.life.writing, err = os.Pipe(); err != nil {
-		return fmt.Errorf("make life pipe: %w", err)
+	if s.life, err = newLifePipe(); err != nil {
+		return err
 	}
 	if s.page, s.statsFile, err = stats.Create(); err != nil {
 		return err
@@ -184,11 +185,7 @@ func (s *server) close() error {
 	if s.page != nil {
 		errs = append(errs, s.page.Close(), s.statsFile.Close())
 	}
-	for _, f := range []*os.File{s.life.reading, s.life.writing} {
-		if f != nil {
-			f.Close()
-		}
-	}
+	s.life.close()
 	for _, bell := range s.bells {
 		unix.Close(bell)
 	}

@@ -14,6 +14,8 @@ import (
 // stateVersion is the version of the state file.
 const stateVersion = 1
 
+const stateSuffix = ".state.json"
+
 // State is the state file: what the inspector and the next supervisor need to know of a server. The descriptors are those of
 // the supervisor and can be opened as /proc/PID/fd/N.
 type State struct {
@@ -42,7 +44,7 @@ type Child struct {
 
 // StatePath is the state file of an instance.
 func StatePath(runDir, instance string) string {
-	return filepath.Join(runDir, instance+".state.json")
+	return filepath.Join(runDir, instance+stateSuffix)
 }
 
 // ReadState reads the state file of an instance. The error is fs.ErrNotExist if no such server runs.

@@ -104,6 +104,12 @@ func TestI1SecondServerOfAnAddressIsRefused(t *testing.T) {
 			}
 		})
 	}
+	if st, err := FindState(cfg.RunDir, "", cfg.Listen); err == nil {
+		t.Errorf("got state %+v under a name made from the address, want none: the instance was named", st)
+	}
+	if st, err := FindState(cfg.RunDir, cfg.Instance, ""); err != nil || st.PID != first.Process.Pid {
+		t.Errorf("got state %+v, %v, want that of the first server", st, err)
+	}
 	if st := (&runningServer{cfg: cfg}).status(); !st.Ready || st.PID != first.Process.Pid {
 		t.Errorf("got %+v, want the first server to serve on", st)
 	}
