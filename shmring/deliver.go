@@ -80,7 +80,7 @@ func (f *Frontend) deliver(slab int, e epoch, status Status, v *bookEntry) {
 func (f *Frontend) AnnounceSpace() {
 	space := &f.r.header().space.mask
 	if space.Load()&f.bit == 0 {
-		space.Or(f.bit)
+		space.Or(f.bit) // SYNC(space): pairs with Owner.Open
 	}
 	at(pointSpaceAnnounced)
 	// An owner that is parked because it lacks a free slab wakes by itself on acks; one that is parked with free slabs

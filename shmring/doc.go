@@ -13,10 +13,10 @@
 //
 // # Life of a slab
 //
-//	          Open (next epoch)            Close                 Complete              Recycle
-//	  free ───────────────────────► open ─────────► closed ─────────────────► done ─────────────► free
-//	        owner: counts, state          state CAS   committed == reserved,        pending == 0
-//	                                                  or grace; executed
+//	        Open (next epoch)            Close                 Complete              Recycle
+//	free ───────────────────────► open ─────────► closed ─────────────────► done ─────────────► free
+//	      owner: counts, state          state CAS   committed == reserved,        pending == 0
+//	                                                or grace; executed
 //
 // The phase is derived from four words and never stored, so that a killed owner leaves nothing half changed:
 // state says open or closed and the epoch; done == epoch says that the scores are final; recycled == epoch says that

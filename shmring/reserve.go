@@ -8,12 +8,11 @@ import (
 type Reservation struct {
 	N int // rows granted
 
-	r      *Region
-	w      *writer
-	slab   int
-	start  int
-	epoch  epoch
-	closed bool
+	r     *Region
+	w     *writer
+	slab  int
+	start int
+	epoch epoch
 }
 
 // Array returns packed array a from the first reserved row on: N × stride bytes in shared memory. They hold old data.

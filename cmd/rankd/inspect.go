@@ -50,6 +50,7 @@ one that hangs; it changes nothing.`,
 			},
 		})
 	}
+	add("ready", "tell whether the server takes requests; exit code 0 if it does", inspectReady)
 	add("ring", "show slabs, roles and what is wrong with them", inspectRing)
 	add("tables", "show the tables in memory and their pages", inspectTables)
 	add("memory", "show what tables, slabs and each process cost", inspectMemory)

@@ -1,0 +1,96 @@
+# Everything that people and CI run. `make` prints this list.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BUILD   := .build
+BIN     := $(BUILD)/bin/rankd
+PLUGIN  := $(BUILD)/plugins/cpu/pjrt_c_api_cpu_plugin.so
+VENV    := .venv
+PYTHON  := python3
+FUZZTIME ?= 10s
+GO_FILES := $(shell find . -name '*.go' -not -path './.build/*' -not -path './.venv/*')
+
+# The tests must not skip for want of what make itself installs.
+export RANKD_PLUGIN_PATH := $(CURDIR)/$(BUILD)/plugins/cpu
+TEST_ENV := RANKD_REQUIRE_PLUGIN=1 RANKD_REQUIRE_SERVER=1 RANKD_BIN=$(CURDIR)/$(BIN)
+
+.PHONY: help
+help: ## print this list
+	@echo "rankd: make TARGET"
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  %-12s %s\n", $$1, $$2}'
+
+.PHONY: demo
+demo: $(BIN) $(PLUGIN) ## build, make a model, serve it, score it over gRPC, stop
+	deploy/demo/demo.sh
+
+.PHONY: serve
+serve: $(BIN) $(PLUGIN) ## as demo, but leave the server running until Ctrl-C
+	deploy/demo/demo.sh --serve
+
+.PHONY: test
+test: $(BIN) $(PLUGIN) $(VENV)/.installed ## everything that CI checks: Go, the Python exporter, a real KServe client
+	$(TEST_ENV) go test ./...
+	$(TEST_ENV) $(VENV)/bin/python -m pytest -q python/tests
+
+.PHONY: race
+race: $(PLUGIN) ## the concurrent packages under the race detector
+	RANKD_REQUIRE_PLUGIN=1 go test -race -tags race_mu ./shmring/... ./deviceowner/... ./frontend/... ./tables/... ./internal/stats/... ./internal/bell/...
+
+.PHONY: noasm
+noasm: ## the tables with the portable kernel only
+	go test -tags noasm ./tables/...
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (default 10s)
+	@grep -rlE '^func Fuzz' --include=*_test.go . | while read -r file; do \
+	  dir=$$(dirname "$$file"); \
+	  for target in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9]+)\(.*/\1/p' "$$file"); do \
+	    echo "fuzz $$dir $$target $(FUZZTIME)"; \
+	    go test "$$dir" -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x | tail -n 1; \
+	  done; \
+	done
+
+.PHONY: e2e-full
+e2e-full: $(BIN) $(PLUGIN) ## the process tests at full size: 100,000 verified requests on sim, 2,000 on the CPU plugin
+	$(TEST_ENV) RANKD_E2E_REQUESTS=100000 RANKD_E2E_PJRT_REQUESTS=2000 go test -count=1 -timeout 60m -v ./e2e/...
+
+.PHONY: lint
+lint: ## the rules of the code base, gofumpt, vet, staticcheck
+	go test -count=1 ./internal/lint/...
+
+.PHONY: fmt
+fmt: ## format all Go files
+	go tool gofumpt -w $(filter-out %.pb.go,$(GO_FILES))
+
+.PHONY: generate
+generate: ## generate the protobuf code anew; needs pip and go only
+	proto/generate.sh
+	python/generate.sh
+
+.PHONY: build
+build: $(BIN) ## build the binary into .build/bin
+
+.PHONY: plugin
+plugin: $(PLUGIN) ## install the pinned PJRT plugin for the CPU into .build/plugins
+
+.PHONY: clean
+clean: ## remove what make made
+	rm -rf $(BUILD) $(VENV)
+
+$(BIN): $(GO_FILES) go.mod go.sum
+	@command -v go >/dev/null || { echo "make: go is missing: install Go 1.26 or newer" >&2; exit 1; }
+	@command -v gcc >/dev/null || command -v cc >/dev/null || { echo "make: a C compiler is missing: install gcc" >&2; exit 1; }
+	@echo "building $@"
+	@go build -trimpath -o $@ ./cmd/rankd
+
+$(PLUGIN): deploy/plugins/requirements-cpu.txt
+	deploy/plugins/install_plugin.sh cpu
+	@touch $@
+
+$(VENV)/.installed: python/requirements-test.txt python/pyproject.toml
+	@echo "installing the Python packages of the tests into $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r python/requirements-test.txt
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e './python'
+	@touch $@

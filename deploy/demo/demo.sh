@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Makes a demo model, serves it on this machine, scores its golden requests and a small Criteo sample over gRPC, and stops.
+# With --serve the server stays until Ctrl-C. What it makes is kept in .build/demo, so that a second run starts faster.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+rankd=.build/bin/rankd
+dir=.build/demo
+listen=${RANKD_DEMO_LISTEN:-127.0.0.1:8500}
+http=${RANKD_DEMO_HTTP:-127.0.0.1:8501}
+stay=no
+case "${1:-}" in
+  --serve) stay=yes ;;
+  "") ;;
+  *) echo "demo: unknown argument $1, want none or --serve" >&2; exit 2 ;;
+esac
+mkdir -p "$dir"
+
+say() { printf '\n== %s\n' "$*"; }
+
+say "model"
+if [ -f "$dir/model/manifest.json" ]; then
+  echo "using $dir/model from an earlier run"
+else
+  rm -rf "$dir/model"
+  "$rankd" model create-demo "$dir/model" --max-vocab 1000
+fi
+
+say "server on $listen, status page at http://$http/statusz"
+# Buckets up to 256 rows: on a CPU a larger batch only takes longer, and each costs compile time at start.
+"$rankd" serve --model "$dir/model" --listen "$listen" --http "$http" --run-dir "$dir/run" --instance demo \
+  --frontends 2 --buckets 1,4,16,64,256 --log-format text >"$dir/server.log" 2>&1 &
+server=$!
+trap 'kill -TERM $server 2>/dev/null || true; wait $server 2>/dev/null || true' EXIT
+
+began=$SECONDS
+until "$rankd" inspect ready --run-dir "$dir/run" --instance demo >/dev/null 2>&1; do
+  if ! kill -0 "$server" 2>/dev/null; then
+    echo "demo: the server ended before it was ready; the end of $dir/server.log:" >&2
+    tail -n 20 "$dir/server.log" >&2
+    exit 1
+  fi
+  if [ $((SECONDS - began)) -gt 300 ]; then
+    echo "demo: not ready after 300 s, see $dir/server.log" >&2
+    exit 1
+  fi
+  sleep 0.2
+done
+sed -nE 's/.*msg="bucket compiled".* rows=([0-9]+) seconds=([0-9.e-]+).*/compiled for batches of \1 rows in \2 s/p' "$dir/server.log"
+echo "ready"
+"$rankd" inspect memory --run-dir "$dir/run" --instance demo
+
+say "golden requests"
+"$rankd" predict --model "$dir/model" --target "$listen" --summary-json "$dir/golden.json" >"$dir/golden.scores"
+
+say "Criteo sample: deploy/demo/criteo_sample.tsv"
+"$rankd" predict --model "$dir/model" --target "$listen" --summary-json "$dir/criteo.json" deploy/demo/criteo_sample.tsv >"$dir/criteo.scores"
+echo "the first scores:"
+head -n 3 "$dir/criteo.scores"
+
+if [ "$stay" = yes ]; then
+  say "serving until Ctrl-C; call it, from another terminal:"
+  cat <<EOF
+  $rankd predict --model $dir/model --target $listen deploy/demo/criteo_sample.tsv
+  $rankd inspect ring --run-dir $dir/run --instance demo
+  curl http://$http/statusz?format=json
+  Python: from rankd_client import Client (see python/README.md), or any KServe v2 client on $listen
+EOF
+  trap 'kill -TERM $server 2>/dev/null || true' INT TERM
+  wait "$server" || true
+  wait "$server" 2>/dev/null || true
+  exit 0
+fi
+
+say "stopping"
+kill -TERM "$server"
+trap - EXIT
+if ! wait "$server"; then
+  echo "demo: the server did not stop in order, see $dir/server.log" >&2
+  exit 1
+fi
+python3 - "$dir/golden.json" "$dir/criteo.json" <<'EOF'
+import json, sys
+golden, criteo = (json.load(open(p)) for p in sys.argv[1:])
+delta = golden["max_delta"]
+if delta > 1e-5:
+    sys.exit(f"demo: golden scores differ by {delta:.2g}, want at most 1e-5")
+print(f"demo: ok, {golden['requests'] + criteo['requests']} requests, max|delta|={delta:.2g}")
+EOF
