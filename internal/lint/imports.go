@@ -23,19 +23,21 @@ var allowed = map[string][]string{
 	"tables":               {"tables/...", "model", "internal/..."},
 	"model":                {"model/...", "internal/..."},
 	"bench":                {"bench/...", "frontend/wire/...", "model", "internal/..."},
+	"client":               {"frontend/wire/...", "internal/..."},
+	"predict":              {"client", "frontend/wire/...", "model", "internal/..."},
 	"internal":             {"internal/..."},
 }
 
 // confined says where foreign packages may be imported, tests included.
 var confined = map[string][]string{
-	"google.golang.org/grpc":      {"cmd/...", "frontend/...", "bench/...", "internal/..."},
+	"google.golang.org/grpc":      {"cmd/...", "client", "predict", "frontend/...", "bench/...", "internal/..."},
 	"github.com/gomlx/go-xla":     {"deviceowner/pjrt/..."},
 	"github.com/prometheus":       {"internal/stats", "supervisor", "bench/..."},
 	"github.com/spf13/cobra":      {"cmd/..."},
 	"golang.org/x/net/http2":      {"frontend/...", "bench/...", "internal/..."},
 	"github.com/edsrzf/mmap-go":   {"tables", "model", "internal/..."},
 	"github.com/HdrHistogram":     {"bench/..."},
-	"google.golang.org/genproto/": {"cmd/...", "frontend/...", "bench/..."},
+	"google.golang.org/genproto/": {"cmd/...", "client", "frontend/...", "bench/..."},
 }
 
 func within(dir string, patterns []string) bool {
