@@ -1,5 +1,45 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"errors"
+	"fmt"
 
-func newPredict() *cobra.Command { return &cobra.Command{Use: "predict", Hidden: true} }
+	"github.com/spf13/cobra"
+
+	"rankd/internal/config"
+	"rankd/predict"
+)
+
+const predictLong = `Score the examples of FILE on a running server and print the scores, one line a row. FILE is .npz,
+JSON lines (.jsonl), Criteo click logs (.tsv: label, 13 integers, 26 hexadecimal ids), or .safetensors.
+Without FILE the golden requests of the bundle are scored and compared with their reference scores.
+A summary with latencies goes to standard error.`
+
+func newPredict() *cobra.Command {
+	c := predict.Default()
+	cmd := &cobra.Command{
+		Use:   "predict [FILE]",
+		Short: "score a file, or a model's golden requests, on a running server",
+		Long:  predictLong,
+		Example: `  rankd predict --model DIR                     golden requests, compared with the reference
+  rankd predict --model DIR day_0.tsv           a Criteo log
+  rankd predict --model-name ctr examples.npz   arrays named as the model's inputs`,
+		Args:    cobra.MaximumNArgs(1),
+		GroupID: "tools",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := errors.Join(fromEnvironment(cmd.Flags()), config.Check(&c)); err != nil {
+				return withCode(err, config.ExitBadConfig)
+			}
+			file := ""
+			if len(args) == 1 {
+				file = args[0]
+			}
+			if err := predict.Run(cmd.Context(), c, file, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
+				return fmt.Errorf("predict: %w", err)
+			}
+			return nil
+		},
+	}
+	bind(cmd, &c)
+	return cmd
+}

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"rankd/deviceowner"
+	"rankd/deviceowner/device"
+	"rankd/deviceowner/pjrt"
 	"rankd/frontend"
 	"rankd/internal/bell"
 	"rankd/internal/child"
@@ -93,6 +95,11 @@ func (c *serveConfig) check() (*model.Bundle, error) {
 	if err := c.geometry(bundle.Manifest).Validate(); err != nil {
 		return nil, err
 	}
+	if c.owner.Executor == device.KindPJRT { // better now than after the tables were loaded, by a child that is started again and again
+		if _, err := pjrt.ResolvePlugin(c.owner.Plugin, c.owner.Platform); err != nil {
+			return nil, err
+		}
+	}
 	return bundle, nil
 }
 
@@ -144,7 +151,7 @@ func (c *serveConfig) deps(b *model.Bundle, log *slog.Logger) supervisor.Deps {
 }
 
 func (c *serveConfig) executorText() string {
-	if c.owner.Executor == "sim" {
+	if c.owner.Executor == device.KindSim {
 		return fmt.Sprintf("simulated accelerator (%v a batch, %v a row)", c.owner.SimCall, c.owner.SimRow)
 	}
 	return "pjrt " + c.owner.Platform

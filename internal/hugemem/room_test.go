@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"rankd/internal/procmem"
 )
 
 // fakeRoot writes files below a directory that stands for "/".
@@ -94,9 +96,12 @@ Shared_Hugetlb:        8 kB
 Size:                  8 kB
 Rss:                   8 kB
 `
-	p, err := readSmaps(strings.NewReader(text), 0x1000, 0x5000)
-	if err != nil || p != (pages{size: 16 << 10, rss: 4 << 10, thp: 2 << 10, hugetlb: 8 << 10}) {
-		t.Errorf("got %+v, %v", p, err)
+	list, err := procmem.Parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := sumOf(list, 0x1000, 0x5000); p != (pages{rss: 4 << 10, thp: 2 << 10, hugetlb: 8 << 10}) {
+		t.Errorf("got %+v", p)
 	}
 }
 
