@@ -11,8 +11,6 @@ import (
 	"time"
 )
 
-const stateSuffix = ".state.json"
-
 // stateVersion is the version of the state file.
 const stateVersion = 1
 
