@@ -30,14 +30,14 @@ var allowed = map[string][]string{
 
 // confined says where foreign packages may be imported, tests included.
 var confined = map[string][]string{
-	"google.golang.org/grpc":      {"cmd/...", "client", "predict", "frontend/...", "bench/...", "internal/..."},
+	"google.golang.org/grpc":      {"cmd/...", "client", "predict", "frontend/...", "bench/...", "internal/...", "e2e"},
 	"github.com/gomlx/go-xla":     {"deviceowner/pjrt/..."},
 	"github.com/prometheus":       {"internal/stats", "supervisor", "bench/..."},
 	"github.com/spf13/cobra":      {"cmd/..."},
 	"golang.org/x/net/http2":      {"frontend/...", "bench/...", "internal/..."},
 	"github.com/edsrzf/mmap-go":   {"tables", "model", "internal/..."},
 	"github.com/HdrHistogram":     {"bench/..."},
-	"google.golang.org/genproto/": {"cmd/...", "client", "frontend/...", "bench/..."},
+	"google.golang.org/genproto/": {"cmd/...", "client", "frontend/...", "bench/...", "e2e"},
 }
 
 func within(dir string, patterns []string) bool {
