@@ -77,7 +77,7 @@ func inspectRing(_ *inspectConfig, s *supervisor.State, out io.Writer) error {
 	v := r.View()
 	fmt.Fprintf(out, "server %s  pid %d  %s\n", s.Instance, s.PID, s.Listen)
 	fmt.Fprintf(out, "ring   %d slabs of %d rows (%s each), strides %v, score bytes %d\n",
-		v.Geometry.Slabs, v.Geometry.Capacity, config.Bytes(v.Geometry.SlabBytes()), v.Geometry.Strides, v.Geometry.ScoreBytes)
+		v.Geometry.Slabs, v.Geometry.Capacity, config.Bytes(v.Geometry.SlabBytes()).Human(), v.Geometry.Strides, v.Geometry.ScoreBytes)
 	fmt.Fprintf(out, "owner  %s  incarnation %d  pid %d  turns %d  draining %v\n", v.OwnerState, v.OwnerIncarnation, v.OwnerPID, v.Heartbeat, v.Draining)
 	fmt.Fprintf(out, "open   %b  waiting for room %b\n\n", v.OpenMask, v.SpaceWaiters)
 	fmt.Fprintf(out, "%-5s %-7s %13s %9s %10s %9s %9s %s\n", "slab", "phase", "epoch", "reserved", "committed", "attempts", "entries", "pending")
@@ -110,10 +110,10 @@ func inspectTables(c *inspectConfig, s *supervisor.State, out io.Writer) error {
 			fmt.Fprintf(out, "  unusable: %s\n", t.Problem)
 			continue
 		}
-		fmt.Fprintf(out, "  %s, layout version %d, digest %s\n  pages: %s\n", config.Bytes(t.Bytes), t.Version, t.Digest, t.Pages)
+		fmt.Fprintf(out, "  %s, layout version %d, digest %s\n  pages: %s\n", config.Bytes(t.Bytes).Human(), t.Version, t.Digest, t.Pages)
 		fmt.Fprintf(out, "  %-24s %12s %6s %-9s %12s\n", "table", "rows", "dim", "dtype", "bytes")
 		for _, e := range t.Tables {
-			fmt.Fprintf(out, "  %-24s %12d %6d %-9s %12s\n", e.Name, e.Rows, e.Dim, e.DType, config.Bytes(e.Bytes))
+			fmt.Fprintf(out, "  %-24s %12d %6d %-9s %12s\n", e.Name, e.Rows, e.Dim, e.DType, config.Bytes(e.Bytes).Human())
 		}
 	}
 	if len(list) == 0 {

@@ -22,7 +22,7 @@ type cost struct {
 func inspectMemory(_ *inspectConfig, s *supervisor.State, out io.Writer) error {
 	tablesInode, tablesBytes := inodeOf(s, s.TablesFD)
 	ringInode, ringBytes := inodeOf(s, s.RegionFD)
-	fmt.Fprintf(out, "tables  %s\nslabs   %s\n\n", config.Bytes(tablesBytes), config.Bytes(ringBytes))
+	fmt.Fprintf(out, "tables  %s\nslabs   %s\n\n", config.Bytes(tablesBytes).Human(), config.Bytes(ringBytes).Human())
 	fmt.Fprintf(out, "PSS and hugetlb in MiB; pages that several processes map are divided among them\n")
 	fmt.Fprintf(out, "%-14s %8s %10s %10s %10s %10s\n", "process", "pid", "tables", "slabs", "other", "hugetlb")
 	var sum cost

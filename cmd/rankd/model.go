@@ -73,7 +73,7 @@ func (c *createConfig) run(ctx context.Context, dir string, progress, out io.Wri
 		bytes += t.Rows * int64(t.Dim) * int64(t.RowDType.Size())
 	}
 	fmt.Fprintf(out, "created %s: model %s version %s, %d tables, %d rows, %s of tables, in %.1f s\n",
-		dir, b.Manifest.Name, b.Manifest.Version, len(b.Manifest.Tables), rows, config.Bytes(bytes), time.Since(began).Seconds())
+		dir, b.Manifest.Name, b.Manifest.Version, len(b.Manifest.Tables), rows, config.Bytes(bytes).Human(), time.Since(began).Seconds())
 	return nil
 }
 

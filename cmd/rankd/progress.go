@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -43,7 +44,7 @@ func (p *progressLine) bytes(done, total int64) {
 	if p.rewrites {
 		end = "\r"
 	}
-	fmt.Fprintf(p.out, "%s: %3d %% of %s, %.0f s%s", p.what, 100*done/total, config.Bytes(total), now.Sub(p.began).Seconds(), end)
+	fmt.Fprintf(p.out, "%s: %3d %% of %s, %.0f s%s", p.what, 100*done/total, config.Bytes(total).Human(), now.Sub(p.began).Seconds(), end)
 }
 
 // end clears a line that was rewritten.
@@ -52,5 +53,18 @@ func (p *progressLine) end() {
 	defer p.mu.Unlock()
 	if p.rewrites {
 		fmt.Fprint(p.out, "\r\033[K")
+	}
+}
+
+// newProgressLog returns a progress function that logs a line every few seconds. It is called from one goroutine at a time.
+func newProgressLog(log *slog.Logger) func(done, total int64) {
+	told := time.Now()
+	return func(done, total int64) {
+		now := time.Now()
+		if now.Sub(told) < 2*time.Second || total <= 0 {
+			return
+		}
+		told = now
+		log.Info("loading tables", "percent", 100*done/total, "of", config.Bytes(total).Human())
 	}
 }

@@ -158,7 +158,14 @@ func (c *serveConfig) executorText() string {
 }
 
 func (c *serveConfig) loadTables(ctx context.Context, b *model.Bundle, instance string, progress func(done, total int64), log *slog.Logger) (*supervisor.Tables, error) {
-	s, err := tables.Acquire(ctx, b, tables.Options{Instance: instance, Dir: c.supervisor.ShmDir, Log: log, Progress: progress})
+	shown := newProgressLog(log)
+	s, err := tables.Acquire(ctx, b, tables.Options{
+		Instance: instance, Dir: c.supervisor.ShmDir, Log: log,
+		Progress: func(done, total int64) {
+			progress(done, total)
+			shown(done, total)
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +182,7 @@ func (c *serveConfig) newRegion(ctx context.Context, m *model.Manifest, bells []
 	g := c.geometry(m)
 	f, err := hugemem.Create(ctx, hugemem.Options{Name: "rankd-region", Size: int64(g.Bytes()), Dir: c.supervisor.ShmDir, Log: log})
 	if err != nil {
-		return nil, fmt.Errorf("make ring region of %d slabs of %s: %w", g.Slabs, config.Bytes(g.SlabBytes()), err)
+		return nil, fmt.Errorf("make ring region of %d slabs of %s: %w", g.Slabs, config.Bytes(g.SlabBytes()).Human(), err)
 	}
 	r, err := shmring.Format(f.Mapping.Bytes, g)
 	if err != nil {

@@ -57,3 +57,13 @@ func (b Bytes) String() string {
 	}
 	return strconv.FormatInt(int64(b), 10)
 }
+
+// Human gives the value with three digits or so, for people: "2.96 GiB". It is not exact.
+func (b Bytes) Human() string {
+	for _, u := range units[:len(units)-1] {
+		if int64(b) >= u.size {
+			return strconv.FormatFloat(float64(b)/float64(u.size), 'f', 2, 64) + " " + u.suffix
+		}
+	}
+	return strconv.FormatInt(int64(b), 10) + " B"
+}

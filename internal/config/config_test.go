@@ -224,3 +224,11 @@ func TestUnusableStructsPanicWhenBound(t *testing.T) {
 		})
 	}
 }
+
+func TestBytesForPeople(t *testing.T) {
+	for b, want := range map[Bytes]string{0: "0 B", 1023: "1023 B", 1536: "1.50 KiB", 3182915584: "2.96 GiB", 1 << 50: "1024.00 TiB"} {
+		if got := b.Human(); got != want {
+			t.Errorf("%d bytes: got %q, want %q", int64(b), got, want)
+		}
+	}
+}
