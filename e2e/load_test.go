@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -23,6 +24,7 @@ type load struct {
 	rows     func(*rand.Rand) int // of a request
 	deadline time.Duration        // of a call; 0: a long one
 	total    int64                // requests to send; 0: until stopped
+	fragile  bool                 // a caller ends with its first failure
 
 	sent    atomic.Int64
 	scored  atomic.Int64
@@ -61,36 +63,41 @@ func (l *load) stop() { l.stopped.Store(true); l.done.Wait() }
 
 func (l *load) call(lane *lane, rng *rand.Rand) {
 	for !l.stopped.Load() && (l.total == 0 || l.sent.Add(1) <= l.total) {
-		picks := l.exam.pick(rng, l.rows(rng))
-		f, kind := form(rng.IntN(int(forms))), rng.IntN(3)
-		deadline := l.deadline
-		if deadline == 0 {
-			deadline = time.Minute
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), deadline)
-		began := time.Now()
-		scored, err := l.exam.ask(ctx, lane, picks, f, kind)
-		cancel()
-		switch {
-		case err == nil:
-			l.scored.Add(1)
-			l.rowsOK.Add(int64(len(picks)))
-		case scored:
-			l.wrong.Add(1)
-			l.mu.Lock()
-			if len(l.samples) < 5 {
-				l.samples = append(l.samples, fmt.Sprintf("form %d kind %d: %v", f, kind, err))
-			}
-			l.mu.Unlock()
-		default:
-			l.mu.Lock()
-			l.failures = append(l.failures, failure{lane, began, time.Now(), err})
-			l.mu.Unlock()
-			if l.total == 0 { // a broken server must not turn the load into a busy loop
-				<-time.After(time.Millisecond)
-			}
+		switch answered := l.once(lane, rng); {
+		case answered:
+		case l.fragile:
+			return
+		case l.total == 0: // a broken server must not turn the load into a busy loop
+			<-time.After(time.Millisecond)
 		}
 	}
+}
+
+// once makes one call and marks the reply. It reports whether there was one.
+func (l *load) once(lane *lane, rng *rand.Rand) (answered bool) {
+	picks := l.exam.pick(rng, l.rows(rng))
+	f, kind := form(rng.IntN(int(forms))), rng.IntN(3)
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(l.deadline, time.Minute))
+	defer cancel()
+	began := time.Now()
+	answered, err := l.exam.ask(ctx, lane, picks, f, kind)
+	switch {
+	case err == nil:
+		l.scored.Add(1)
+		l.rowsOK.Add(int64(len(picks)))
+	case answered:
+		l.wrong.Add(1)
+		l.mu.Lock()
+		if len(l.samples) < 5 {
+			l.samples = append(l.samples, fmt.Sprintf("form %d kind %d: %v", f, kind, err))
+		}
+		l.mu.Unlock()
+	default:
+		l.mu.Lock()
+		l.failures = append(l.failures, failure{lane, began, time.Now(), err})
+		l.mu.Unlock()
+	}
+	return answered
 }
 
 // progress waits until so many more calls were scored.
