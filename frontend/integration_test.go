@@ -34,6 +34,7 @@ type real struct {
 	manifest *model.Manifest
 	layout   *sim.Layout
 	region   *shmring.Region
+	owner    *stats.Block
 	server   *grpcServer
 	address  string
 	predict  rankdpb.PredictionServiceClient
@@ -71,7 +72,7 @@ func newReal(t testing.TB, batching string, slabs, capacity int) *real {
 	for _, p := range m.Packed {
 		g.Strides = append(g.Strides, p.Stride)
 	}
-	r := &real{manifest: m}
+	r := &real{manifest: m, owner: page.Owner()}
 	if r.region, err = shmring.Format(shmring.HeapMemory(g.Bytes()), g); err != nil {
 		t.Fatal(err)
 	}
