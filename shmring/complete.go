@@ -1,7 +1,5 @@
 package shmring
 
-import "time"
-
 // Array returns rows [first, first+n) of packed array a of a slab. They are final once Ready has returned true.
 func (o *Owner) Array(slab, a, first, n int) []byte { return o.r.array(slab, a, first, n) }
 
@@ -23,6 +21,11 @@ func (o *Owner) Begin(slab int) {
 	at(pointAttempt)
 }
 
+// Wanted reports whether a live frontend has rows in a closed slab whose rows are ready. If none has, nobody reads its scores.
+func (o *Owner) Wanted(slab int) bool {
+	return o.r.slabControl(slab).pending.Load() != 0 // SYNC(pending): pairs with Frontend.Reserve
+}
+
 // Complete publishes a closed slab's outcome and rings its frontends once. From here on the slab is theirs until they ack.
 //
 // Preconditions:
@@ -36,7 +39,7 @@ func (o *Owner) Complete(slab int, status Status) {
 	at(pointStatus)
 	c.done.Store(uint64(v.epoch)) // SYNC(done): pairs with Frontend.Poll
 	at(pointDone)
-	v.phase, v.since, v.watch = PhaseDone, time.Now(), nil
+	v.phase, v.since, v.watch = PhaseDone, now(), nil
 	o.ring(c.pending.Load()) // SYNC(pending): pairs with Frontend.Reserve; every committed row's bit was set before its commit
 }
 

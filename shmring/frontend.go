@@ -20,7 +20,7 @@ type Frontend struct {
 
 // writer is one token. Its word in the region is odd from before a reservation until after its commit.
 type writer struct {
-	word *atomic.Uint64
+	word *word64
 }
 
 // enter and leave keep the word's parity; only the holder of the token stores it.

@@ -1,7 +1,6 @@
 package shmring
 
 import (
-	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -18,7 +17,7 @@ const (
 )
 
 // Wait blocks the thread. The value it returns is advisory: callers look at shared state, not at why they were woken.
-func (futex) Wait(word *atomic.Uint32, value uint32, timeout time.Duration) bool {
+func (futex) Wait(word *Word, value uint32, timeout time.Duration) bool {
 	ts := unix.NsecToTimespec(int64(max(timeout, 0)))
 	_, _, errno := syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(value),
 		uintptr(unsafe.Pointer(&ts)), 0, 0)
@@ -26,6 +25,6 @@ func (futex) Wait(word *atomic.Uint32, value uint32, timeout time.Duration) bool
 }
 
 // Wake does not block, so the scheduler need not be told of the call.
-func (futex) Wake(word *atomic.Uint32) {
+func (futex) Wake(word *Word) {
 	_, _, _ = syscall.RawSyscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, 1<<30)
 }

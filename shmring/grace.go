@@ -107,7 +107,7 @@ func (o *Owner) Stragglers(after time.Duration) uint64 {
 	var mask uint64
 	for i := range o.slabs {
 		v := &o.slabs[i]
-		age := time.Since(v.since)
+		age := now().Sub(v.since)
 		switch {
 		case v.phase == PhaseDone && age > after:
 			mask |= o.r.slabControl(i).pending.Load()
@@ -141,8 +141,9 @@ func (o *Owner) SetOldestLaunch(t time.Time) {
 }
 
 // Park waits until a frontend commits rows (with acks: or acknowledges a slab), the supervisor rings, or the timeout or
-// MaxPark is over. work is asked once after the announcement; if it returns true Park returns at once.
-// It reports whether the time ended it.
+// MaxPark is over. work is asked after the announcement; if it returns true Park returns at once. It is asked again, for its
+// own knowledge, if the time is over, while the announcement still stands: whoever stores after that rings.
+// Park reports whether the time ended it and nobody had rung until the announcement was taken back.
 func (o *Owner) Park(acks bool, timeout time.Duration, work func() bool) (timedOut bool) {
 	bell := &o.r.header().bell.word
 	mode := uint32(bellRows)
@@ -156,8 +157,10 @@ func (o *Owner) Park(acks bool, timeout time.Duration, work func() bool) (timedO
 		return false
 	}
 	timedOut = o.r.sleeper().Wait(bell, mode, min(timeout, MaxPark))
-	bell.Store(bellAwake)
-	return timedOut
+	if timedOut {
+		work()
+	}
+	return bell.Swap(bellAwake) == mode && timedOut
 }
 
 // Wake makes a Park of this owner return; the executor's callbacks call it from any goroutine.

@@ -2,7 +2,6 @@ package shmring
 
 import (
 	"structs"
-	"sync/atomic"
 	"unsafe"
 )
 
@@ -25,7 +24,7 @@ const (
 type header struct {
 	_ structs.HostLayout
 
-	magic      atomic.Uint64 // SYNC(format): stored last by Format; Open believes the rest only after it
+	magic      word64 // SYNC(format): stored last by Format; Open believes the rest only after it
 	version    uint32
 	checksum   uint32 // of version and geometry
 	slabs      uint32
@@ -42,52 +41,52 @@ type header struct {
 	bell       bellLine
 	space      maskLine
 	supervisor supervisorControl
-	dead       [MaxFrontends]atomic.Uint32 // by the supervisor: last reaped incarnation of each frontend
-	recovered  [MaxFrontends]atomic.Uint32 // by the owner: last incarnation whose traces are gone from all slabs
-	kill       [MaxFrontends]atomic.Uint32 // by the owner: incarnation that holds others up and is to be killed
+	dead       [MaxFrontends]Word // by the supervisor: last reaped incarnation of each frontend
+	recovered  [MaxFrontends]Word // by the owner: last incarnation whose traces are gone from all slabs
+	kill       [MaxFrontends]Word // by the owner: incarnation that holds others up and is to be killed
 }
 
 // ownerControl is written by the owner alone.
 type ownerControl struct {
-	claim     atomic.Uint64 // claimWord, taken by CAS
-	heartbeat atomic.Uint64 // turns of the owner's loop
-	oldest    atomic.Int64  // CLOCK_MONOTONIC ns when the oldest launch in flight began; 0: none
-	openMask  atomic.Uint64 // slabs that accept reservations, a bit each
-	primary   atomic.Uint32 // the open slab to try first
+	claim     word64    // claimWord, taken by CAS
+	heartbeat word64    // turns of the owner's loop
+	oldest    wordInt64 // CLOCK_MONOTONIC ns when the oldest launch in flight began; 0: none
+	openMask  word64    // slabs that accept reservations, a bit each
+	primary   Word      // the open slab to try first
 	_         [line - 36]byte
 }
 
 // bellLine is the owner's doorbell: both sides write it, so it has a line of its own.
 type bellLine struct {
-	word atomic.Uint32 // 0 awake, bellRows or bellAcks parked
+	word Word // 0 awake, bellRows or bellAcks parked
 	_    [line - 4]byte
 }
 
 type maskLine struct {
-	mask atomic.Uint64 // frontends that wait for room
+	mask word64 // frontends that wait for room
 	_    [line - 8]byte
 }
 
 // supervisorControl is written by the supervisor alone.
 type supervisorControl struct {
-	deaths     atomic.Uint64 // raised after each store into dead
-	ownerState atomic.Uint32 // OwnerState
-	deadOwner  atomic.Uint32 // last reaped incarnation of the owner
-	draining   atomic.Uint32 // 1: no new requests
+	deaths     word64 // raised after each store into dead
+	ownerState Word   // OwnerState
+	deadOwner  Word   // last reaped incarnation of the owner
+	draining   Word   // 1: no new requests
 	_          [line - 20]byte
 }
 
 // frontendBlock is written by one frontend alone. Its writer words follow it.
 type frontendBlock struct {
 	_           structs.HostLayout
-	claim       atomic.Uint64 // claimWord, taken by CAS
-	pendingRows atomic.Int64  // admitted rows not yet answered
+	claim       word64    // claimWord, taken by CAS
+	pendingRows wordInt64 // admitted rows not yet answered
 	_           [line - 16]byte
 }
 
 // writerLine is one writer token: odd while its holder may have an uncommitted reservation.
 type writerLine struct {
-	word atomic.Uint64
+	word word64
 	_    [64 - 8]byte
 }
 
@@ -95,20 +94,20 @@ type writerLine struct {
 type slabControl struct {
 	_ structs.HostLayout
 
-	state atomic.Uint64 // stateWord: frontends reserve by CAS, the owner closes and opens
+	state word64 // stateWord: frontends reserve by CAS, the owner closes and opens
 	_     [line - 8]byte
 
-	committed atomic.Uint64 // countWord: frontends add, the owner resets at open
+	committed word64 // countWord: frontends add, the owner resets at open
 	_         [line - 8]byte
 
-	pending atomic.Uint64 // a bit a frontend: set by it before it gathers, cleared when it has its scores
+	pending word64 // a bit a frontend: set by it before it gathers, cleared when it has its scores
 	_       [line - 8]byte
 
-	done     atomic.Uint64 // epoch of the last life whose scores are final
-	recycled atomic.Uint64 // epoch of the last life that is over
-	status   atomic.Uint64 // countWord: Status of the whole slab
-	attempts atomic.Uint64 // countWord: executions begun
-	cursor   atomic.Uint64 // cursorWord
+	done     word64 // epoch of the last life whose scores are final
+	recycled word64 // epoch of the last life that is over
+	status   word64 // countWord: Status of the whole slab
+	attempts word64 // countWord: executions begun
+	cursor   word64 // cursorWord
 	_        [line - 40]byte
 }
 
@@ -142,7 +141,7 @@ func (r *Region) frontendBlock(i int) *frontendBlock {
 	return (*frontendBlock)(unsafe.Pointer(&r.mem[at : at+frontendBlockBytes][0]))
 }
 
-func (r *Region) writerWord(frontend, w int) *atomic.Uint64 {
+func (r *Region) writerWord(frontend, w int) *word64 {
 	at := r.l.frontends + frontend*r.l.frontendBytes + frontendBlockBytes + w*writerBytes
 	return &(*writerLine)(unsafe.Pointer(&r.mem[at : at+writerBytes][0])).word
 }
@@ -152,9 +151,9 @@ func (r *Region) slabControl(i int) *slabControl {
 	return (*slabControl)(unsafe.Pointer(&r.mem[at : at+slabControlBytes][0]))
 }
 
-func (r *Region) wordTable(slab, part int) []atomic.Uint64 {
+func (r *Region) wordTable(slab, part int) []word64 {
 	at := r.l.slabs + slab*r.l.slabBytes + part
-	return unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&r.mem[at : at+8*r.g.Capacity][0])), r.g.Capacity)
+	return unsafe.Slice((*word64)(unsafe.Pointer(&r.mem[at : at+8*r.g.Capacity][0])), r.g.Capacity)
 }
 
 // aligned reports whether the base of mem can hold the words.

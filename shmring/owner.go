@@ -62,10 +62,10 @@ func (r *Region) Owner(incarnation uint32, bells Bells) (*Owner, error) {
 // they run through a grace period before they are executed.
 func (o *Owner) takeOver() {
 	var mask uint64
-	now := time.Now()
+	since := now()
 	for i := range o.slabs {
 		phase, s := o.r.phase(i)
-		o.slabs[i] = ownerSlab{phase: phase, epoch: s.epoch(), since: now}
+		o.slabs[i] = ownerSlab{phase: phase, epoch: s.epoch(), since: since}
 		switch phase {
 		case PhaseOpen:
 			mask |= 1 << i
@@ -156,7 +156,7 @@ func (o *Owner) open(slab int) {
 	at(pointOpening)
 	c.state.Store(uint64(packState(e, false, 0))) // the slab belongs to the frontends from here on
 	at(pointOpened)
-	o.slabs[slab] = ownerSlab{phase: PhaseOpen, epoch: e, since: time.Now()}
+	o.slabs[slab] = ownerSlab{phase: PhaseOpen, epoch: e, since: now()}
 	if own.openMask.Load() == 0 {
 		own.primary.Store(uint32(slab))
 	}
@@ -203,7 +203,7 @@ func (o *Owner) Close(slab int) int {
 
 func (o *Owner) closed(slab, rows int) {
 	v := &o.slabs[slab]
-	v.phase, v.rows, v.since = PhaseClosed, rows, time.Now()
+	v.phase, v.rows, v.since = PhaseClosed, rows, now()
 	own := &o.r.header().owner
 	own.openMask.And(^(uint64(1) << slab))
 	if rest := own.openMask.Load(); rest != 0 && own.primary.Load() == uint32(slab) {
@@ -237,7 +237,7 @@ func (o *Owner) Recycle() int {
 			continue
 		}
 		c.recycled.Store(uint64(v.epoch))
-		v.phase, v.since = PhaseFree, time.Now()
+		v.phase, v.since = PhaseFree, now()
 		freed++
 		at(pointRecycled)
 	}

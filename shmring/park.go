@@ -1,19 +1,16 @@
 package shmring
 
 import (
-	"sync/atomic"
 	"time"
 )
-
-type atomicWord = atomic.Uint64
 
 // Sleeper waits on a shared 32-bit word and wakes those who do.
 type Sleeper interface {
 	// Wait returns when the word no longer holds value, when it is woken, or after the timeout; it may also return for
 	// no reason. It reports whether the timeout ended it.
-	Wait(word *atomic.Uint32, value uint32, timeout time.Duration) (timedOut bool)
+	Wait(word *Word, value uint32, timeout time.Duration) (timedOut bool)
 	// Wake ends the waits on the word.
-	Wake(word *atomic.Uint32)
+	Wake(word *Word)
 }
 
 // Bells rings the doorbells of frontends: an eventfd each in production.

@@ -128,8 +128,8 @@ func (r *Region) scores(slab, first, n int) []byte {
 	return r.mem[at+first*s : at+(first+n)*s : at+(first+n)*s]
 }
 
-func (r *Region) entries(slab int) []atomicWord { return r.wordTable(slab, r.l.entries) }
-func (r *Region) results(slab int) []atomicWord { return r.wordTable(slab, r.l.results) }
+func (r *Region) entries(slab int) []word64 { return r.wordTable(slab, r.l.entries) }
+func (r *Region) results(slab int) []word64 { return r.wordTable(slab, r.l.results) }
 
 // deadFrontend reports whether the supervisor has reaped the incarnation that claimed the block last.
 func (r *Region) deadFrontend(i int) bool {

@@ -29,7 +29,7 @@ func (f *Frontend) Reserve(n int, whole bool, c Completion, tag int) (Reservatio
 	if n < 1 || n > f.r.g.Capacity {
 		panic("shmring: reserve outside 1..capacity")
 	}
-	w := <-f.writers // a holder gives it back after one gather, so this wait is short
+	w := takeToken(f.writers) // a holder gives it back after one gather, so this wait is short
 	w.enter()
 	at(pointWriterOdd)
 	v, ok := f.take(n, whole)
