@@ -24,11 +24,12 @@ const (
 	typeFloat16 = rankdpb.DType_DTYPE_FLOAT16
 	typeBFloat  = rankdpb.DType_DTYPE_BFLOAT16
 	typeFloat32 = rankdpb.DType_DTYPE_FLOAT32
+	typeFloat64 = rankdpb.DType_DTYPE_FLOAT64
 )
 
 // datatypes are the names of the types in the Open Inference Protocol.
 var datatypes = map[rankdpb.DType]string{
-	typeInt32: "INT32", typeInt64: "INT64", typeUint64: "UINT64", typeFloat16: "FP16", typeBFloat: "BF16", typeFloat32: "FP32",
+	typeInt32: "INT32", typeInt64: "INT64", typeUint64: "UINT64", typeFloat16: "FP16", typeBFloat: "BF16", typeFloat32: "FP32", typeFloat64: "FP64",
 }
 
 // form is how a request brings its ids.

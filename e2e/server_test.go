@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -288,7 +289,7 @@ func (s *server) finish() {
 		os.Remove(path)
 	}
 	if s.t.Failed() {
-		s.t.Logf("log of %s:\n%s", s.instance, s.logTail(80))
+		s.t.Logf("log of %s:\n%s", s.instance, s.logTail(50))
 	}
 }
 
@@ -312,7 +313,9 @@ func (s *server) logText() string {
 }
 
 func (s *server) logTail(lines int) string {
-	all := strings.Split(strings.TrimSpace(s.logText()), "\n")
+	all := slices.DeleteFunc(strings.Split(strings.TrimSpace(s.logText()), "\n"), func(line string) bool {
+		return strings.Contains(line, `"msg":"bucket compiled"`)
+	})
 	all = all[max(0, len(all)-lines):]
 	for i, line := range all {
 		if len(line) > 500 {
