@@ -359,6 +359,25 @@ func TestReservationRunAloneTakesOnlyItselfDown(t *testing.T) {
 	}
 }
 
+func TestNothingCountsAsExecutedAtTheBeginningOfALife(t *testing.T) {
+	g := smallGeometry()
+	g.Slabs = 2
+	v := newTrio(t, g)
+	for life := range 10 {
+		slab, _ := v.o.Open()
+		var b box
+		r := mustReserve(t, v.f[0], 1, &b, life)
+		v.f[0].Commit(&r)
+		v.o.Close(slab)
+		if _, finished, tries := v.o.Alone(slab, 0); finished || tries != 0 {
+			t.Fatalf("life %d: finished %v after %d tries, want neither", life, finished, tries)
+		}
+		v.o.Complete(slab, StatusOK)
+		v.f[0].Poll()
+		v.o.Recycle()
+	}
+}
+
 func TestStragglersAreNamedAndNotBefore(t *testing.T) {
 	v := newTrio(t, smallGeometry())
 	slab, _ := v.o.Open()

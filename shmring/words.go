@@ -15,10 +15,11 @@ const (
 	rowMask = 1<<rowBits - 1
 )
 
-// epoch numbers the lives of one slab: 40 bits, free-running.
+// epoch numbers the lives of one slab: 40 bits, free-running. No life is number 0, since that is what words say that were
+// never written: the result of a reservation, say.
 type epoch uint64
 
-func (e epoch) next() epoch { return (e + 1) & epochMask }
+func (e epoch) next() epoch { return max((e+1)&epochMask, 1) }
 
 // stateWord is epoch:40 | closed:1 | reserved:23, the word on which frontends reserve by CAS.
 type stateWord uint64
