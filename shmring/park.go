@@ -34,7 +34,8 @@ const (
 //	P3 wait(bell, mode, at most MaxPark)            CAS(bell, awake): wake
 //
 // P1 before P2 and R1 before R2 in one total order (Go's atomics are sequentially consistent), so either P2 sees the work
-// or R2 sees the bell. A ringer killed between R1 and the wake is covered by the bound and by the supervisor's RingAll.
+// or R2 sees the bell. A ringer killed between R1 and the wake is covered by the bound and by the supervisor's RingAll,
+// which wakes the owner whatever the bell says.
 func (r *Region) ringOwner(event uint32) {
 	bell := &r.header().bell.word
 	v := bell.Load() // SYNC(bell): pairs with Owner.Park

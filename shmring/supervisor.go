@@ -53,12 +53,15 @@ func (s *Supervisor) SetDraining() {
 }
 
 // RingAll rings every doorbell. The supervisor does it whenever a child exits, since that child may have died between a
-// store and the wake-up that belongs to it.
+// store and the wake-up that belongs to it. It wakes the owner even if the bell says that it is awake: the dead one may
+// have taken the bell and not sent the wake-up, and until then nobody else would.
 func (s *Supervisor) RingAll() {
 	for i := range s.r.g.Frontends {
 		s.bells.Ring(i)
 	}
-	s.r.ringOwner(bellRows)
+	bell := &s.r.header().bell.word
+	bell.Store(bellAwake) // an owner that is about to wait on another value returns at once
+	s.r.sleeper().Wake(bell)
 }
 
 // OwnerHeartbeat returns the turns of the owner's loop; a parked owner turns at least every MaxPark.
