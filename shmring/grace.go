@@ -160,7 +160,7 @@ func (o *Owner) Park(acks bool, timeout time.Duration, work func() bool) (timedO
 	if timedOut {
 		work()
 	}
-	return bell.Swap(bellAwake) == mode && timedOut
+	return bell.CompareAndSwap(mode, bellAwake) && timedOut // else a ringer has taken it
 }
 
 // Wake makes a Park of this owner return; the executor's callbacks call it from any goroutine.

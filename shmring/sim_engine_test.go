@@ -1,0 +1,399 @@
+//go:build ringsim
+
+package shmring
+
+import (
+	"fmt"
+	"iter"
+	"runtime/debug"
+	"time"
+	"unsafe"
+)
+
+// A simulator runs the actors of a simulated server one at a time. Every actor is a coroutine; before each access to a
+// shared word (see access_sim_unsafe.go), at each named sync point and at each wait the simulator decides who goes on, so
+// that a run is a function of its scenario and of those decisions alone.
+//
+// Processes die at such a place too: their coroutines never run again. They are unwound by a panic, so that no memory is
+// kept; the product code defers nothing on these paths (TestSimulatedCodeDefersNothing), so a dead process stores nothing.
+//
+// Time stands still while anybody can run, but for a microsecond a step. When nobody can, the simulator looks at what the
+// actors wait for. A wait that the protocol means to end by its time (polls) is ended so. A wait that ends by its bound
+// only, although no process is stopped, is a lost wake-up (I5), and fails the run.
+type simulator struct {
+	actors  []*actor
+	current *actor
+	world   world
+	plan    strategy
+
+	step    int
+	limit   int           // steps after which a run counts as endless
+	quiet   int           // no decision before this step
+	contAt  int           // step at which the stopped process goes on
+	clock   time.Duration // simulated
+	fires   int           // waits ended by their time since progress was last made
+	failure string
+	record  []deviation
+	trace   *[]string
+	doomed  []*process // to be ended before anybody runs
+}
+
+// world is what the simulator asks of the simulated server.
+type world interface {
+	exited(p *process)            // its coroutines are gone
+	faultDue(p *process) fault    // asked at each step of p
+	finished() (over, again bool) // everything that was to be done is done; again: but somebody has been woken to tidy up
+	stopped() bool                // a process is stopped
+	held() string                 // with a process stopped for long: what the others can't do; "": nothing
+	resume()                      // stopped processes go on
+	describe(word unsafe.Pointer) string
+}
+
+// process is a set of actors that live and die together.
+type process struct {
+	name    string
+	role    int // frontend index, or one of the constants below
+	number  uint32
+	dead    bool
+	stopped bool
+	steps   int  // of its actors
+	faultAt int  // step of its next fault
+	crashed bool // its death is the device's doing
+	dirty   bool // it has stored since the last kill that was tried
+}
+
+const (
+	roleOwner      = -1
+	roleSupervisor = -2
+)
+
+type actor struct {
+	id       int
+	name     string
+	proc     *process
+	next     func() (struct{}, bool)
+	stop     func()
+	yield    func(struct{}) bool
+	ready    func() bool   // nil: it can run
+	until    time.Duration // when its wait ends by time; 0: never
+	polls    bool          // that end is part of the protocol
+	timedOut bool
+	done     bool
+	priority int
+}
+
+// unwound ends a coroutine from inside.
+type unwound struct{}
+
+// deviation is a decision that differs from the default: to go on with the same actor, or, if that waits, with the next
+// that can run in the order of their start.
+type deviation struct {
+	Step int
+	Kind string // "run", "kill", "stop"
+	Who  int    // actor, or the role of a process
+}
+
+type fault int
+
+const (
+	faultNone fault = iota
+	faultKill
+	faultStop
+)
+
+func (s *simulator) spawn(p *process, name string, body func()) {
+	a := &actor{id: len(s.actors), name: name, proc: p}
+	a.next, a.stop = iter.Pull(func(yield func(struct{}) bool) {
+		a.yield = yield
+		defer func() {
+			a.done = true
+			if e := recover(); e != nil {
+				if _, ok := e.(unwound); !ok {
+					s.fail("panic in %s: %v\n%s", a.name, e, debug.Stack())
+				}
+			}
+		}()
+		body()
+	})
+	s.actors = append(s.actors, a)
+	s.plan.spawned(a)
+	s.hurry()
+}
+
+// fail records the first failure; the run ends at the next decision.
+func (s *simulator) fail(format string, args ...any) {
+	if s.failure == "" {
+		s.failure = fmt.Sprintf(format, args...)
+		s.note("FAILURE: " + s.failure)
+	}
+	s.hurry()
+}
+
+// hurry makes the next step a decision.
+func (s *simulator) hurry() { s.quiet = 0 }
+
+// progressed says that something happened for which time-outs were not needed.
+func (s *simulator) progressed() { s.fires = 0 }
+
+func (s *simulator) note(text string) {
+	if s.trace != nil {
+		who := "simulator"
+		if s.current != nil {
+			who = s.current.name
+		}
+		*s.trace = append(*s.trace, fmt.Sprintf("%5d  %-24s %s", s.step, who, text))
+	}
+}
+
+// pause hands the processor back; it does not return if the actor's process has died.
+func (s *simulator) pause(a *actor) {
+	if !a.yield(struct{}{}) {
+		panic(unwound{})
+	}
+}
+
+func (s *simulator) touch(word unsafe.Pointer, write bool) {
+	s.point()
+	if s.trace != nil {
+		verb := "load "
+		if write {
+			verb = "store "
+		}
+		s.note(verb + s.world.describe(word))
+	}
+	if write {
+		s.current.proc.dirty = true
+	}
+}
+
+func (s *simulator) reach(p syncPoint) {
+	s.point()
+	if s.trace != nil {
+		s.note("-- " + string(p))
+	}
+}
+
+// point is a place at which the running actor may be interrupted.
+func (s *simulator) point() {
+	a := s.current
+	p := a.proc
+	s.step++
+	p.steps++
+	if s.step < s.quiet && s.step < s.contAt && p.steps < p.faultAt {
+		return
+	}
+	if s.step > s.limit {
+		s.fail("no end after %d steps", s.limit)
+	}
+	s.resumeDue()
+	if s.failure == "" && p.steps >= p.faultAt {
+		switch s.world.faultDue(p) {
+		case faultKill:
+			s.plannedKill(p)
+		case faultStop:
+			s.plannedStop(p)
+		}
+	}
+	// due may kill or stop the process.
+	if s.failure == "" && !p.dead && !p.stopped && !s.plan.due(s, a) && !p.dead && !p.stopped {
+		return
+	}
+	s.pause(a)
+}
+
+// kill ends a process before anybody runs again.
+func (s *simulator) kill(p *process) {
+	if p.dead || p.role == roleSupervisor {
+		return
+	}
+	p.dead, p.stopped = true, false
+	s.note("KILL " + p.name)
+	s.doomed = append(s.doomed, p)
+	s.hurry()
+}
+
+func (s *simulator) plannedKill(p *process) {
+	if !p.dead && p.role != roleSupervisor {
+		s.record = append(s.record, deviation{s.step, "kill", p.role})
+		s.kill(p)
+	}
+}
+
+// plannedStop stops a process for a while; one at a time.
+func (s *simulator) plannedStop(p *process) {
+	if p.dead || p.role == roleSupervisor || s.world.stopped() {
+		return
+	}
+	s.record = append(s.record, deviation{s.step, "stop", p.role})
+	s.note("STOP " + p.name)
+	p.stopped, s.contAt, s.fires = true, s.step+stopSteps, 0
+}
+
+// resumeDue lets the stopped process go on when it is time.
+func (s *simulator) resumeDue() {
+	if s.step >= s.contAt {
+		s.note("CONTINUE")
+		s.contAt, s.fires = never, 0
+		s.world.resume()
+		s.hurry()
+	}
+}
+
+// await blocks the running actor until ready holds.
+func (s *simulator) await(ready func() bool) { s.wait(ready, 0, false) }
+
+// wait blocks the running actor until ready holds or, if after is not 0, for that time; it reports whether the time ended it.
+func (s *simulator) wait(ready func() bool, after time.Duration, polls bool) (timedOut bool) {
+	a := s.current
+	if ready() {
+		return false
+	}
+	a.ready, a.polls, a.timedOut, a.until = ready, polls, false, 0
+	if after > 0 {
+		a.until = s.now1() + after
+	}
+	s.note("waits")
+	s.pause(a)
+	a.ready = nil
+	return a.timedOut
+}
+
+func (s *simulator) now1() time.Duration { return s.clock + time.Duration(s.step)*time.Microsecond }
+
+var simEpoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func (s *simulator) now() time.Time { return simEpoch.Add(s.now1()) }
+
+func (a *actor) runnable() bool {
+	return !a.done && !a.proc.dead && !a.proc.stopped && (a.ready == nil || a.timedOut || a.ready())
+}
+
+// run runs until the world is finished, nobody can go on, or the run has failed. It leaves no coroutine behind.
+func (s *simulator) run() {
+	simulated = s
+	defer func() {
+		for _, a := range s.actors {
+			s.current = a
+			a.proc.dead = true
+			a.stop()
+		}
+		simulated = nil
+	}()
+	var ready []*actor
+	for {
+		s.bury()
+		s.resumeDue()
+		if s.failure != "" {
+			return
+		}
+		last := s.current
+		ready = ready[:0]
+		for _, a := range s.actors {
+			if a.runnable() {
+				ready = append(ready, a)
+			}
+		}
+		if len(ready) == 0 {
+			if !s.idle() {
+				return
+			}
+			continue
+		}
+		if last == nil || !last.runnable() {
+			s.step++
+			last = nil
+		}
+		chosen := s.plan.pick(s, last, ready)
+		if chosen != s.byDefault(last, ready) {
+			s.record = append(s.record, deviation{s.step, "run", chosen.id})
+		}
+		s.current = chosen
+		chosen.next()
+	}
+}
+
+// byDefault is the choice that needs no record.
+func (s *simulator) byDefault(last *actor, ready []*actor) *actor {
+	if last != nil {
+		return last
+	}
+	if s.current != nil {
+		for _, a := range ready {
+			if a.id > s.current.id {
+				return a
+			}
+		}
+	}
+	return ready[0]
+}
+
+// bury unwinds the actors of processes that have died.
+func (s *simulator) bury() {
+	for len(s.doomed) > 0 {
+		p := s.doomed[0]
+		s.doomed = s.doomed[1:]
+		current := s.current
+		for _, a := range s.actors {
+			if a.proc == p && !a.done {
+				s.current = a
+				a.stop()
+				a.done = true
+			}
+		}
+		s.current = current
+		s.world.exited(p)
+		s.progressed()
+	}
+}
+
+// idle ends a wait by its time. It returns false when the run is over.
+func (s *simulator) idle() bool {
+	stopped := s.world.stopped()
+	if !stopped {
+		if over, again := s.world.finished(); over || again {
+			return again
+		}
+	}
+	var first *actor
+	for _, a := range s.actors {
+		if a.done || a.proc.dead || a.proc.stopped || a.until == 0 || !stopped && !a.polls {
+			continue
+		}
+		if first == nil || a.until < first.until {
+			first = a
+		}
+	}
+	s.fires++
+	switch {
+	case stopped && s.fires > stoppedFires:
+		if what := s.world.held(); what != "" {
+			s.fail("a stopped process holds the others up for ever: %s", what)
+			return false
+		}
+		s.world.resume()
+		s.fires = 0
+		return true
+	case first == nil || !stopped && s.fires > idleFires:
+		s.fail("nobody is woken although there is work (I5): %s", s.waiting())
+		return false
+	}
+	s.clock += max(first.until-s.now1(), 0)
+	first.timedOut = true
+	return true
+}
+
+const (
+	never        = 1 << 62
+	stopSteps    = 400
+	idleFires    = 24  // timed polls in a row without progress
+	stoppedFires = 150 // ended waits in a row while a process is stopped: many times the straggler limit
+)
+
+func (s *simulator) waiting() (text string) {
+	for _, a := range s.actors {
+		if !a.done && !a.proc.dead {
+			text += fmt.Sprintf(" [%s]", a.name)
+		}
+	}
+	return text
+}
