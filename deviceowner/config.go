@@ -7,7 +7,9 @@ import (
 
 	"rankd/internal/child"
 	"rankd/internal/config"
+	"rankd/internal/stats"
 	"rankd/model"
+	"rankd/shmring"
 )
 
 // Config is the whole configuration of a device owner's process: what the supervisor hands it, and what a person may set.
@@ -54,6 +56,9 @@ func (c *Config) Validate() error { return errors.Join(config.Check(c), c.Settin
 
 // between checks what the tags can't say.
 func (c *Settings) between() error {
+	if n := len(c.Buckets); n > stats.MaxBuckets {
+		return fmt.Errorf("check --buckets: got %d batch sizes, want at most %d", n, stats.MaxBuckets)
+	}
 	for i, b := range c.Buckets {
 		if b < 1 || i > 0 && b <= c.Buckets[i-1] {
 			return fmt.Errorf("check --buckets: got %v, want positive batch sizes in ascending order", c.Buckets)
@@ -62,11 +67,21 @@ func (c *Settings) between() error {
 	return nil
 }
 
-// Slabs returns the slabs that a region needs for this policy: those on the device, one open, one closed, one being
-// read; with batching off many small ones, so that several requests can wait.
+// Slabs returns the slabs that a region needs for this policy, from what each may be doing at one moment:
+//
+//   - PipelineDepth are on the device;
+//   - one is open;
+//   - one is closed and waits for its last commits, or for the device when it is full;
+//   - one is done and being read. One more than that, since a slab is free only when the slowest of its frontends has
+//     read it, and one that has lost its processor for a moment must not stop the others.
+//
+// PipelineDepth + 3 is the least with which none of them waits for another.
+//
+// With batching off a slab holds one request, so as many as the device has must also be written, waiting and being
+// read, and some more keep the frontends from waiting for room. The ring's own limit bounds it.
 func (c *Settings) Slabs() int {
 	if c.Batching == "off" {
-		return 4*c.PipelineDepth + 8
+		return min(4*c.PipelineDepth+8, shmring.MaxSlabs)
 	}
 	return c.PipelineDepth + 4
 }

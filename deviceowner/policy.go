@@ -2,6 +2,11 @@ package deviceowner
 
 import "time"
 
+// commitPatience is how long a closed slab whose rows are not all committed counts as work for the device. A commit takes
+// some ten microseconds; a frontend that needs longer is stopped or has lost its processor, and must not keep the others'
+// batches from being closed.
+const commitPatience = time.Millisecond
+
 // policy decides when an open slab is closed. It is pure: the loop hands it what it knows.
 type policy struct {
 	kind     string
@@ -29,11 +34,16 @@ func (p policy) close(s slabState) bool {
 	case p.kind == "fused":
 		return s.sinceFirst >= p.maxDelay
 	}
-	return false // off: the frontend closes
+	return true // off: the frontend that took the rows has closed it
 }
 
-// timed reports whether the policy closes by time, so that the loop must not sleep past it.
-func (p policy) timed() bool { return p.kind == "linger" || p.kind == "fused" }
+// due returns after what time a slab with rows may be closed although nothing else happens, 0 if time alone changes nothing.
+func (p policy) due(sinceFirst time.Duration) time.Duration {
+	if p.kind != "linger" && p.kind != "fused" {
+		return 0
+	}
+	return max(p.maxDelay-sinceFirst, 0)
+}
 
 // bucketFor returns the index of the smallest bucket that holds n rows. Buckets are ascending and the last one holds a slab.
 func bucketFor(buckets []int, n int) int {
@@ -43,4 +53,14 @@ func bucketFor(buckets []int, n int) int {
 		}
 	}
 	return len(buckets) - 1
+}
+
+// spinTime is how long the idle loop looks for work before it sleeps: the configured time where every actor has a CPU,
+// otherwise nothing, since it would spin on a CPU that a frontend or the executor needs. The actors are the
+// frontends and the loop; procs is the number of goroutines of this process that run at once.
+func spinTime(configured time.Duration, cpus, procs, frontends int) time.Duration {
+	if cpus < frontends+1 || procs < 2 {
+		return 0
+	}
+	return configured
 }

@@ -9,8 +9,8 @@ import (
 // since a process may be killed for another reason at that moment.
 const maxTries = 2
 
-// rerun executes a slab reservation by reservation. Each goes through memory of the loop's own, since a bucket that
-// starts in the middle of a slab could reach beyond its end.
+// rerun executes a slab reservation by reservation, one at a time. Each goes through memory of the loop's own, since a
+// bucket that starts in the middle of a slab could reach beyond its end.
 type rerun struct {
 	slab    int
 	entries []shmring.Entry
@@ -20,9 +20,13 @@ type rerun struct {
 	scores  []byte
 }
 
-func (l *Loop) startRerun(slab int) {
-	r := &rerun{slab: slab, entries: l.ring.Entries(slab)}
-	size := l.buckets[len(l.buckets)-1]
+func (l *Loop) startRerun(i int) {
+	r := &rerun{slab: i, entries: l.ring.Entries(i)}
+	most := 0
+	for _, e := range r.entries {
+		most = max(most, e.Rows)
+	}
+	size := l.buckets[bucketFor(l.buckets, most)]
 	for _, stride := range l.geometry.Strides {
 		r.arrays = append(r.arrays, shmring.HeapMemory(size*stride))
 	}
@@ -30,11 +34,11 @@ func (l *Loop) startRerun(slab int) {
 	l.rerun = r
 }
 
-// stepRerun starts the next reservation of a rerun, or completes the slab after the last.
-func (l *Loop) stepRerun() int {
+// stepRerun starts the next reservation of a rerun, or completes the slab after the last. It reports whether it did.
+func (l *Loop) stepRerun() bool {
 	r := l.rerun
-	if r == nil || r.waiting || l.inflight >= l.depth {
-		return 0
+	if r == nil || r.waiting {
+		return false
 	}
 	for ; r.next < len(r.entries); r.next++ {
 		e := r.entries[r.next]
@@ -48,37 +52,34 @@ func (l *Loop) stepRerun() int {
 			continue
 		}
 		l.launchAlone(r, e)
-		return 1
+		return true
 	}
 	l.rerun = nil
 	l.ring.CompleteAlone(r.slab)
-	return 1
+	l.slabs[r.slab].taken = false
+	return true
 }
 
 func (l *Loop) launchAlone(r *rerun, e shmring.Entry) {
-	bucket := bucketFor(l.buckets, e.Rows)
-	size := l.buckets[bucket]
-	place := l.place()
-	b := &l.batches[place]
-	b.Bucket, b.Rows = size, e.Rows
-	b.Arrays = b.Arrays[:0]
+	p, place := l.place()
+	size := l.prepare(&p.batch, e.Rows)
 	for a, stride := range l.geometry.Strides {
 		copy(r.arrays[a], l.ring.Array(r.slab, a, e.Start, e.Rows))
-		b.Arrays = append(b.Arrays, r.arrays[a][:size*stride])
+		p.batch.Arrays = append(p.batch.Arrays, r.arrays[a][:size*stride])
 	}
-	b.Scores = r.scores[:size*l.geometry.ScoreBytes]
-	l.counters.Launch(bucket)
+	p.batch.Scores = r.scores[:size*l.geometry.ScoreBytes]
 	l.ring.BeginAlone(r.slab, e.Start)
-	r.waiting = true
-	l.start(place, r.slab, true)
+	p.slab, p.alone = r.slab, true
+	r.waiting, l.rerunHad = true, true
+	l.start(place)
 }
 
-func (l *Loop) finishAlone(c completion) {
+// finishAlone stores the outcome of the reservation that was in flight.
+func (l *Loop) finishAlone(err error) {
 	r := l.rerun
 	e := r.entries[r.next]
 	status := shmring.StatusOK
-	if c.err != nil {
-		l.counters.Inc(stats.DeviceErrors)
+	if err != nil {
 		status = shmring.StatusDeviceError
 	} else {
 		copy(l.ring.Scores(r.slab, e.Start, e.Rows), r.scores)

@@ -71,7 +71,12 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, region.Close()) }()
+	busy := false // the executor still has memory of the region, and won't give it back: the end of the process will
+	defer func() {
+		if !busy {
+			err = errors.Join(err, region.Close())
+		}
+	}()
 	region.OnCorrupt = func(err error) {
 		log.Error("region is corrupt", "error", err)
 		os.Exit(int(config.ExitCorruptRegion))
@@ -81,16 +86,20 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger) (err error) {
 	}
 	exec, buckets, err := openDevice(ctx, cfg, page.Owner(), log)
 	if err != nil {
-		return err
+		return unlessStopped(ctx, err)
 	}
-	defer func() { err = errors.Join(err, exec.Close()) }()
+	defer func() {
+		if !busy {
+			err = errors.Join(err, exec.Close())
+		}
+	}()
 	// The role comes after the compilation: until then the predecessor's batches wait where they are.
 	ring, err := region.Owner(cfg.Incarnation, bell.Set(cfg.BellFDs))
 	if err != nil {
 		return err
 	}
 	loop, err := NewLoop(Options{
-		Ring: ring, Geometry: region.Geometry(), Executor: exec, Config: *cfg, Buckets: buckets, Counters: page.Owner(),
+		Ring: ring, Geometry: region.Geometry(), Executor: exec, Config: *cfg, Buckets: buckets, Counters: page.Owner(), Log: log,
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", errConfig, err)
@@ -100,8 +109,21 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger) (err error) {
 			return err
 		}
 	}
-	log.Info("ready", "device", exec.Name(), "batching", cfg.Batching, "pipeline_depth", cfg.PipelineDepth, "buckets", buckets)
-	return loop.Run(ctx)
+	log.Info("ready", "device", exec.Name(), "batching", cfg.Batching, "pipeline_depth", loop.depth, "spin", loop.spin, "buckets", buckets)
+	if cfg.Spin > loop.spin {
+		log.Warn("spinning is off: fewer processors than actors", "frontends", region.Geometry().Frontends)
+	}
+	err = loop.Run(ctx)
+	busy = loop.Busy()
+	return err
+}
+
+// unlessStopped returns err, or nil if it is only what SIGTERM makes of a start that was not finished.
+func unlessStopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }
 
 // openDevice opens the executor and compiles every bucket, with a log line each, since a compilation may take seconds.

@@ -1,0 +1,110 @@
+package deviceowner
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// TestPolicies reads one state of an open slab a line and says what each policy does about it: "close", or "wait", and
+// for how long if time alone will close it.
+func TestPolicies(t *testing.T) {
+	datadriven.RunTest(t, "testdata/policy.td", func(t *testing.T, d *datadriven.TestData) string {
+		var delay string
+		var capacity int
+		d.ScanArgs(t, "max-delay", &delay)
+		d.ScanArgs(t, "capacity", &capacity)
+		var out strings.Builder
+		for _, line := range strings.Split(d.Input, "\n") {
+			var since, device string
+			s := slabState{capacity: capacity}
+			if n, err := fmt.Sscanf(line, "%d rows since %s device %s", &s.rows, &since, &device); err != nil {
+				d.Fatalf(t, "read %q: %d fields: %v", line, n, err)
+			}
+			s.sinceFirst, s.deviceFree = parse(t, since), device == "free"
+			fmt.Fprintf(&out, "%s:", line)
+			for _, kind := range []string{"continuous", "linger", "fused", "off"} {
+				p := policy{kind: kind, maxDelay: parse(t, delay)}
+				fmt.Fprintf(&out, " %s %s", kind, verdictOf(p, s))
+			}
+			out.WriteByte('\n')
+		}
+		return out.String()
+	})
+}
+
+func verdictOf(p policy, s slabState) string {
+	if p.close(s) {
+		return "close"
+	}
+	if due := p.due(s.sinceFirst); s.rows > 0 && due > 0 {
+		return fmt.Sprintf("wait %v", due)
+	}
+	return "wait"
+}
+
+func parse(t *testing.T, text string) time.Duration {
+	t.Helper()
+	v, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestChoices covers the small choices: the bucket of a batch, the time of spinning, the number of slabs.
+func TestChoices(t *testing.T) {
+	datadriven.RunTest(t, "testdata/choices.td", func(t *testing.T, d *datadriven.TestData) string {
+		switch d.Cmd {
+		case "bucket":
+			var buckets, rows []int
+			d.ScanArgs(t, "of", &buckets)
+			d.ScanArgs(t, "rows", &rows)
+			var out []string
+			for _, n := range rows {
+				out = append(out, fmt.Sprintf("%d->%d", n, buckets[bucketFor(buckets, n)]))
+			}
+			return strings.Join(out, " ") + "\n"
+		case "spin":
+			var cpus, procs, frontends int
+			d.ScanArgs(t, "cpus", &cpus)
+			d.ScanArgs(t, "procs", &procs)
+			d.ScanArgs(t, "frontends", &frontends)
+			return fmt.Sprintln(spinTime(50*time.Microsecond, cpus, procs, frontends))
+		case "slabs":
+			c := DefaultSettings()
+			d.ScanArgs(t, "batching", &c.Batching)
+			d.ScanArgs(t, "depth", &c.PipelineDepth)
+			return fmt.Sprintln(c.Slabs())
+		}
+		return "unknown command\n"
+	})
+}
+
+func TestTheGeometryOfEveryDepthHasRoomForThreeMoreSlabsThanLaunches(t *testing.T) {
+	for _, batching := range []string{"continuous", "linger", "fused", "off"} {
+		for depth := 1; depth <= 16; depth++ {
+			c := Default()
+			c.Batching, c.PipelineDepth = batching, depth
+			if err := c.Validate(); err != nil {
+				t.Fatalf("depth %d: %v", depth, err)
+			}
+			if n := c.Slabs(); n < depth+3 || n > 64 {
+				t.Errorf("%s at depth %d: %d slabs, want %d to 64", batching, depth, n, depth+3)
+			}
+		}
+	}
+}
+
+func TestConfigurationNamesBadBuckets(t *testing.T) {
+	for _, buckets := range [][]int{{0, 4}, {4, 4}, {8, 4}, make([]int, 40)} {
+		c := Default()
+		c.Buckets = buckets
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "--buckets") {
+			t.Errorf("buckets %v: got %v, want an error that names --buckets", buckets, err)
+		}
+	}
+}
