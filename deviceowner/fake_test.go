@@ -17,7 +17,7 @@ import (
 type fake struct {
 	t       testing.TB
 	depth   int
-	auto    func(*flight)       // called by Launch when set; ends the launch, now or from another goroutine
+	auto    func(*flight)        // called by Launch when set; ends the launch, now or from another goroutine
 	verdict func([]uint32) error // of a batch's rows when a launch ends; nil: all succeed
 
 	mu     sync.Mutex

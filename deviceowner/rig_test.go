@@ -75,11 +75,7 @@ func newRig(t testing.TB, s setup) *rig {
 		}
 		r.fronts = append(r.fronts, f)
 	}
-	if s.batching != "off" {
-		r.settle()
-	} else {
-		r.loop.turn()
-	}
+	r.settle()
 	return r
 }
 
@@ -150,7 +146,7 @@ func (c *call) Complete(tag int, scores []byte, status shmring.Status) {
 	defer c.mu.Unlock()
 	n := len(scores) / 4
 	if status != shmring.StatusOK {
-		n = 1 // tests with refusals use calls of one row, or look only whether there was one
+		n = c.res.N // calls that may be refused have one reservation
 		c.refused++
 	}
 	for i := range len(scores) / 4 {
