@@ -177,7 +177,7 @@ func (w *simWorld) processOf(role int) *process {
 
 // exited is called when the coroutines of a process are gone: the kernel has a status for the supervisor.
 func (w *simWorld) exited(p *process) {
-	w.exits = append(w.exits, p)
+	w.exits, w.sweeps = append(w.exits, p), 0
 	if p.role == roleOwner && !p.crashed {
 		w.murders++
 	}
