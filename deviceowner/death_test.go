@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"rankd/internal/stats"
+	"rankd/internal/testutil"
 )
 
 // kill marks a frontend dead as its supervisor would; calls of it are never answered.
@@ -82,25 +83,16 @@ func TestStragglersAreAskedForOnce(t *testing.T) {
 	r.reserve(0, 100, 1) // and then it is stopped
 	other := r.request(1, 200, 1)
 	ended := r.run(t.Context())
-	deadline := time.Now().Add(10 * time.Second)
-	for {
-		if incarnation, wanted := r.super.KillRequest(0); wanted {
-			if incarnation != 1 {
-				t.Errorf("incarnation %d is to be killed, want 1", incarnation)
-			}
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("nobody asks for the end of a frontend that holds a batch up")
-		}
-		<-time.After(time.Millisecond)
-	}
+	testutil.Eventually(t, 10*time.Second, "somebody asks for the end of a frontend that holds a batch up", func() bool {
+		_, wanted := r.super.KillRequest(0)
+		return wanted
+	})
 	if _, wanted := r.super.KillRequest(1); wanted {
 		t.Error("the frontend that waits is to be killed")
 	}
-	<-time.After(200 * time.Millisecond) // further looks find the same one
+	r.awaitBeats(5) // further looks find the same one
 	r.super.MarkDead(0, 1)
-	r.exec.end1(t)
+	r.exec.await(1)[0].end()
 	r.await(other)
 	r.stop(ended)
 	r.wantCount(stats.StragglerRequests, "straggler requests", 1)

@@ -2,6 +2,7 @@ package deviceowner
 
 import (
 	"encoding/binary"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -35,8 +36,9 @@ type rig struct {
 	super    *shmring.Supervisor
 	fronts   []*shmring.Frontend
 	exec     *fake
-	counters *stats.Block
-	clock    *fakeClock // nil: real time
+	page     *stats.Page
+	counters *stats.Block // the owner's of page
+	clock    *fakeClock   // nil: real time
 	loop     *Loop
 }
 
@@ -59,8 +61,17 @@ func newRig(t testing.TB, s setup) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	page, file, err := stats.Create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(page.Close(), file.Close()); err != nil {
+			t.Error(err)
+		}
+	})
 	r := &rig{
-		t: t, cfg: cfg, region: region, bells: newChanBells(g.Frontends), counters: new(stats.Block),
+		t: t, cfg: cfg, region: region, bells: newChanBells(g.Frontends), page: page, counters: page.Owner(),
 		exec: &fake{t: t, depth: cfg.PipelineDepth},
 	}
 	r.super = region.Supervisor(r.bells)

@@ -2,8 +2,11 @@ package deviceowner
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
+
+	"rankd/internal/testutil"
 )
 
 // running is a loop in its own goroutine.
@@ -53,24 +56,102 @@ func (r *rig) await(calls ...*call) {
 	}
 }
 
-// end1 waits for a launch and ends it.
-func (f *fake) end1(t testing.TB) {
-	t.Helper()
-	f.await(t, 1)[0].end()
+// awaitBeats waits until the loop has turned some more times.
+func (r *rig) awaitBeats(n uint64) {
+	r.t.Helper()
+	want := r.super.OwnerHeartbeat() + n
+	testutil.Eventually(r.t, 10*time.Second, "turns of the loop", func() bool { return r.super.OwnerHeartbeat() >= want })
 }
 
-// await waits until n launches are in flight.
-func (f *fake) await(t testing.TB, n int) []*flight {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(100 * time.Microsecond) {
+// await waits until n launches are in flight and returns them.
+func (f *fake) await(n int) (flying []*flight) {
+	f.t.Helper()
+	testutil.Eventually(f.t, 10*time.Second, "launches in flight", func() bool {
 		f.mu.Lock()
-		flying := append([]*flight(nil), f.flying...)
-		f.mu.Unlock()
-		if len(flying) >= n {
-			return flying
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d launches in flight, want %d", len(flying), n)
-		}
+		defer f.mu.Unlock()
+		flying = slices.Clone(f.flying)
+		return len(flying) >= n
+	})
+	return flying
+}
+
+func TestI5TheLoopTurnsWhileALaunchHangs(t *testing.T) {
+	r := newRig(t, setup{batching: "continuous", depth: 2, realTime: true})
+	v := r.run(t.Context())
+	hung := r.request(0, 10, 1)
+	f := r.exec.await(1)[0]
+	r.awaitBeats(3)
+	testutil.Eventually(t, 10*time.Second, "the launch to become old", func() bool { return r.super.OldestLaunch() > 50*time.Millisecond })
+	other := r.request(0, 20, 1) // the other place goes on
+	r.exec.await(2)[1].end()
+	r.await(other)
+	r.wantUnanswered(hung)
+	before := r.super.OldestLaunch()
+	if before < 50*time.Millisecond {
+		t.Errorf("the oldest launch is %v old, want the age of the one that hangs", before)
+	}
+	v.cancel()
+	r.awaitBeats(3) // also while it waits for the end
+	select {
+	case err := <-v.err:
+		t.Fatalf("I2: the loop ended with a launch in flight: %v", err)
+	default:
+	}
+	f.end()
+	r.await(hung)
+	r.stop(v)
+	r.loop.ring.Recycle()
+	r.wantAtRest()
+}
+
+func TestTheEndFinishesWhatIsClosedAndOpen(t *testing.T) {
+	for _, batching := range []string{"continuous", "linger", "fused", "off"} {
+		t.Run(batching, func(t *testing.T) {
+			r := newRig(t, setup{batching: batching, maxDelay: time.Second, depth: 1, realTime: true})
+			var calls []*call
+			for i := range uint32(4) { // launched, queued and open ones
+				calls = append(calls, r.request(0, 100*i, 2))
+				r.settle()
+			}
+			late := r.reserve(0, 1000, 1)
+			r.exec.auto = func(f *flight) { go f.end() }
+			for _, f := range r.exec.flying {
+				go f.end()
+			}
+			v := r.run(t.Context())
+			v.cancel()
+			r.fronts[0].Commit(&late.res)
+			r.stop(v)
+			r.wantAnswered(append(calls, late)...)
+			r.loop.ring.Recycle()
+			r.wantAtRest()
+		})
+	}
+}
+
+func TestTheEndDoesNotWaitForACommitForEver(t *testing.T) {
+	r := newRig(t, setup{batching: "continuous", depth: 1})
+	late := r.reserve(0, 10, 1)
+	r.settle()
+	v := r.run(t.Context())
+	v.cancel()
+	r.awaitBeats(3)
+	r.clock.advance(drainLimit)
+	r.stop(v)
+	r.fronts[0].Commit(&late.res)
+	r.succeed(2) // it is safe in the region
+	r.settle()
+	r.finish(0)
+	r.wantAnswered(late)
+}
+
+func TestAnEndWithoutWorkIsImmediate(t *testing.T) {
+	r := newRig(t, setup{batching: "continuous", depth: 1, realTime: true})
+	v := r.run(t.Context())
+	r.awaitBeats(1)
+	began := time.Now()
+	r.stop(v)
+	if took := time.Since(began); took > drainLimit/2 {
+		t.Errorf("the end took %v without any work", took)
 	}
 }
