@@ -294,7 +294,7 @@ func (l *simOwner) park() {
 			acks = false
 		case PhaseClosed:
 			if l.o.InGrace(slab) {
-				timeout = MaxPark / 100 // the end of a grace period rings no bell
+				timeout = MaxPark / 4 // the end of a grace period rings no bell
 			}
 		}
 	}

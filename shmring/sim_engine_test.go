@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime/debug"
+	"strings"
 	"time"
 	"unsafe"
 )
@@ -26,16 +27,17 @@ type simulator struct {
 	world   world
 	plan    strategy
 
-	step    int
-	limit   int           // steps after which a run counts as endless
-	quiet   int           // no decision before this step
-	contAt  int           // step at which the stopped process goes on
-	clock   time.Duration // simulated
-	fires   int           // waits ended by their time since progress was last made
-	failure string
-	record  []deviation
-	trace   *[]string
-	doomed  []*process // to be ended before anybody runs
+	step     int
+	limit    int           // steps after which a run counts as endless
+	quiet    int           // no decision before this step
+	contAt   int           // step at which the stopped process goes on
+	stopTime time.Duration // when it was stopped
+	clock    time.Duration // simulated
+	fires    int           // waits ended by their time since progress was last made
+	failure  string
+	record   []deviation
+	trace    *[]string
+	doomed   []*process // to be ended before anybody runs
 }
 
 // world is what the simulator asks of the simulated server.
@@ -51,15 +53,16 @@ type world interface {
 
 // process is a set of actors that live and die together.
 type process struct {
-	name    string
-	role    int // frontend index, or one of the constants below
-	number  uint32
-	dead    bool
-	stopped bool
-	steps   int  // of its actors
-	faultAt int  // step of its next fault
-	crashed bool // its death is the device's doing
-	dirty   bool // it has stored since the last kill that was tried
+	name       string
+	role       int // frontend index, or one of the constants below
+	number     uint32
+	dead       bool
+	stopped    bool
+	wasStopped bool
+	steps      int  // of its actors
+	faultAt    int  // step of its next fault
+	crashed    bool // its death is the device's doing
+	dirty      bool // it has stored since the last kill that was tried
 }
 
 const (
@@ -89,7 +92,7 @@ type unwound struct{}
 // that can run in the order of their start.
 type deviation struct {
 	Step int
-	Kind string // "run", "kill", "stop"
+	Kind string // "run", "kill", "stop", "freeze"
 	Who  int    // actor, or the role of a process
 }
 
@@ -98,7 +101,8 @@ type fault int
 const (
 	faultNone fault = iota
 	faultKill
-	faultStop
+	faultStop   // for some steps
+	faultFreeze // until it is killed for it, or the others have done all they can
 )
 
 func (s *simulator) spawn(p *process, name string, body func()) {
@@ -191,7 +195,9 @@ func (s *simulator) point() {
 		case faultKill:
 			s.plannedKill(p)
 		case faultStop:
-			s.plannedStop(p)
+			s.plannedStop(p, stopSteps)
+		case faultFreeze:
+			s.plannedStop(p, never)
 		}
 	}
 	// due may kill or stop the process.
@@ -219,14 +225,18 @@ func (s *simulator) plannedKill(p *process) {
 	}
 }
 
-// plannedStop stops a process for a while; one at a time.
-func (s *simulator) plannedStop(p *process) {
+// plannedStop stops a process; one at a time.
+func (s *simulator) plannedStop(p *process, steps int) {
 	if p.dead || p.role == roleSupervisor || s.world.stopped() {
 		return
 	}
-	s.record = append(s.record, deviation{s.step, "stop", p.role})
-	s.note("STOP " + p.name)
-	p.stopped, s.contAt, s.fires = true, s.step+stopSteps, 0
+	kind := "stop"
+	if s.contAt = s.step + steps; steps == never {
+		kind, s.contAt = "freeze", never
+	}
+	s.record = append(s.record, deviation{s.step, kind, p.role})
+	s.note(strings.ToUpper(kind) + " " + p.name)
+	p.stopped, p.wasStopped, s.fires, s.stopTime = true, true, 0, s.now1()
 }
 
 // resumeDue lets the stopped process go on when it is time.
@@ -365,11 +375,12 @@ func (s *simulator) idle() bool {
 	}
 	s.fires++
 	switch {
-	case stopped && s.fires > stoppedFires:
+	case stopped && s.now1()-s.stopTime > patience:
 		if what := s.world.held(); what != "" {
 			s.fail("a stopped process holds the others up for ever: %s", what)
 			return false
 		}
+		s.note("CONTINUE")
 		s.world.resume()
 		s.fires = 0
 		return true
@@ -383,10 +394,10 @@ func (s *simulator) idle() bool {
 }
 
 const (
-	never        = 1 << 62
-	stopSteps    = 400
-	idleFires    = 24  // timed polls in a row without progress
-	stoppedFires = 150 // ended waits in a row while a process is stopped: many times the straggler limit
+	never     = 1 << 62
+	stopSteps = 400
+	idleFires = 24           // timed polls in a row without progress
+	patience  = 45 * MaxPark // with a stopped process: longer than the limits at which it is killed if it is in the way
 )
 
 func (s *simulator) waiting() (text string) {

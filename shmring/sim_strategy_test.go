@@ -120,10 +120,13 @@ func (r *replay) faults(s *simulator) {
 		d := r.todo[0]
 		r.todo = r.todo[1:]
 		if p := r.find(d.Who); p != nil {
-			if d.Kind == "kill" {
+			switch d.Kind {
+			case "kill":
 				s.plannedKill(p)
-			} else {
-				s.plannedStop(p)
+			case "stop":
+				s.plannedStop(p, stopSteps)
+			case "freeze":
+				s.plannedStop(p, never)
 			}
 		}
 	}

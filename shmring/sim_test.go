@@ -45,8 +45,11 @@ func newScenario(seed uint64) scenario {
 	for range pick(0, 1, 1, 2, 3) {
 		f := plannedFault{Role: rng.IntN(sc.Frontends+1) - 1, Kind: "kill"}
 		f.Step = 1 + rng.IntN(pick(60, 200, 600))
-		if rng.IntN(6) == 0 {
+		switch rng.IntN(8) {
+		case 0:
 			f.Kind = "stop"
+		case 1:
+			f.Kind = "freeze"
 		}
 		sc.Faults = append(sc.Faults, f)
 	}
@@ -124,7 +127,7 @@ func (s *tally) add(w *simWorld) {
 		switch d.Kind {
 		case "kill":
 			s.kills++
-		case "stop":
+		case "stop", "freeze":
 			s.stops++
 		}
 	}

@@ -33,7 +33,7 @@ type scenario struct {
 type plannedFault struct {
 	Role int
 	Step int
-	Kind string // "kill" or "stop"
+	Kind string // "kill", "stop" or "freeze"
 }
 
 func (sc *scenario) geometry() Geometry {
@@ -156,13 +156,16 @@ func (w *simWorld) faultDue(p *process) fault {
 	}
 	kind := f.Kind
 	f.Kind = "" // used up
-	if kind == "stop" {
-		if next := w.nextFault(p.role); next != nil {
-			p.faultAt = p.steps + next.Step
-		}
-		return faultStop
+	if kind == "kill" {
+		return faultKill
 	}
-	return faultKill
+	if next := w.nextFault(p.role); next != nil {
+		p.faultAt = p.steps + next.Step
+	}
+	if kind == "freeze" {
+		return faultFreeze
+	}
+	return faultStop
 }
 
 func (w *simWorld) processOf(role int) *process {
@@ -236,7 +239,11 @@ func (w *simWorld) supervise() {
 				w.startFrontend(i)
 			}
 			if inc, wanted := s.KillRequest(i); wanted && !pl.recovering && inc == pl.incarnation {
-				w.sim.kill(w.frontends[i].proc)
+				p := w.frontends[i].proc
+				if !p.wasStopped {
+					w.sim.fail("%s is to be killed as a straggler although it was never stopped", p.name)
+				}
+				w.sim.kill(p)
 			}
 			waiting = waiting || pl.recovering
 		}
@@ -246,7 +253,7 @@ func (w *simWorld) supervise() {
 			w.sim.kill(w.owner.proc)
 		}
 		if waiting {
-			tick = 5 * time.Millisecond
+			tick = MaxPark / 5
 		}
 		w.sim.point()
 		w.sim.wait(func() bool { return len(w.exits) > 0 }, tick, waiting)
