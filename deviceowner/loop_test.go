@@ -2,10 +2,13 @@ package deviceowner
 
 import (
 	"errors"
-	"fmt"
+	"maps"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"rankd/internal/stats"
 	"rankd/shmring"
@@ -255,13 +258,41 @@ func TestBatchesArePaddedToTheNextBucketAndCounted(t *testing.T) {
 		r.deliver()
 		r.settle()
 	}
-	if want := map[int]int{1: 1, 2: 1, 4: 2, 8: 4}; fmt.Sprint(launches) != fmt.Sprint(want) {
+	if want := map[int]int{1: 1, 2: 1, 4: 2, 8: 4}; !maps.Equal(launches, want) {
 		t.Errorf("launches by bucket: %v, want %v", launches, want)
+	}
+	if got := exportedLaunches(t, r.page); !maps.Equal(got, launches) {
+		t.Errorf("exported launches by bucket: %v, want %v", got, launches)
 	}
 	r.wantCount(stats.Batches, "batches", testCapacity)
 	r.wantCount(stats.BatchRows, "rows", uint64(rows))
 	r.wantCount(stats.PaddedRows, "padded rows", 1+3+2+1)
 	r.wantAtRest()
+}
+
+// exportedLaunches returns the launches by bucket as Prometheus gets them.
+func exportedLaunches(t *testing.T, page *stats.Page) map[int]int {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(stats.NewCollector(page, 1))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[int]int{}
+	for _, f := range families {
+		if f.GetName() != "rankd_device_launches_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			rows, err := strconv.Atoi(m.GetLabel()[0].GetValue())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[rows] = int(m.GetCounter().GetValue())
+		}
+	}
+	return got
 }
 
 func TestALoopThatCannotWorkIsRefused(t *testing.T) {

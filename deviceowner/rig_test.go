@@ -108,10 +108,11 @@ func (r *rig) start(incarnation uint32) {
 	}
 }
 
-// succeed abandons the loop as a kill would, and starts the next incarnation with an executor of its own.
+// succeed abandons the loop as a kill would, does the supervisor's part, and starts the next incarnation with an executor of its own.
 func (r *rig) succeed(incarnation uint32) {
 	r.t.Helper()
 	r.super.MarkOwnerDead(incarnation - 1)
+	r.counters.ClearGauges()
 	r.exec = &fake{t: r.t, depth: r.exec.depth, verdict: r.exec.verdict}
 	r.start(incarnation)
 }
