@@ -27,6 +27,8 @@ type Options struct {
 	Platform string // PJRT: "cpu", "cuda" or "tpu"
 	Threads  int    // PJRT: threads of a CPU device; 0: as many as CPUs allow
 	CPUs     []int  // PJRT: processors of the device's threads; empty: those of this process
+	Cache    string // PJRT: folder of compiled programs, see pjrt.CacheDir; empty: none are kept
+	Buckets  []int  // PJRT: buckets that will be compiled; those in the folder start to load during Open
 
 	SimCall time.Duration // simulated: device time a launch
 	SimRow  time.Duration // simulated: device time a row
@@ -79,6 +81,7 @@ func openPJRT(b *model.Bundle, o Options) (_ executor.Executor, err error) {
 	p := pjrt.Options{
 		PluginPath: o.Plugin, Platform: o.Platform, Program: b.ProgramText, ScoreBytes: m.ScoreBytes(),
 		Depth: o.Depth, DeviceThreads: o.Threads, CPUs: o.CPUs, Log: o.Log,
+		CacheDir: pjrt.CacheDir(o.Cache), Buckets: o.Buckets, Model: m.Name,
 	}
 	for _, a := range m.Packed {
 		p.Arrays = append(p.Arrays, pjrt.Array{DType: a.DType, Stride: a.Stride})

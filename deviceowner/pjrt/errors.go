@@ -59,7 +59,12 @@ func pluginError(err error) error {
 		return err
 	}
 	code, _ := strconv.Atoi(m[1]) // the pattern allows only digits; an overflow becomes an unknown code
-	text, _, _ := strings.Cut(m[2], "=== Source Location Trace")
+	return newError(code, m[2])
+}
+
+// newError shortens the plugin's text.
+func newError(code int, text string) *Error {
+	text, _, _ = strings.Cut(text, "=== Source Location Trace")
 	text = strings.TrimSpace(text)
 	if len(text) > maxMessage {
 		text = text[:maxMessage] + " ..."

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"rankd/deviceowner/executor"
 )
@@ -19,7 +20,11 @@ type Executor struct {
 	depth      int
 	program    func(batch int) ([]byte, error)
 	threads    pinning
+	store      *store // nil: programs are not kept
 	log        *slog.Logger
+
+	preloads  preloads
+	compiling sync.Mutex // held by Compile; Close waits for it before it frees the device
 
 	work    chan launch
 	workers sync.WaitGroup
@@ -72,14 +77,41 @@ func New(o Options) (*Executor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open device: %w", err)
 	}
+	began := time.Now()
+	stored := beginStore(&o, path, log)
 	device, err := openDevice(path, &o, log)
 	undo()
+	store := <-stored
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, store.close())
 	}
 	e := newExecutor(device, &o, threads, log)
-	log.Info("device opened", "device", device.describe(), "plugin", path, "depth", e.depth, "device_threads", threads.count)
+	if store != nil {
+		store.bind(device.(storer), &o, threads) // beginStore gives one only for such a device
+		e.store = store
+		e.preloads.start(e, o.Buckets)
+	}
+	log.Info("device opened", "device", device.describe(), "plugin", path, "depth", e.depth, "device_threads", threads.count,
+		"seconds", time.Since(began).Seconds())
 	return e, nil
+}
+
+// beginStore opens the store beside the device. It gives nil where none is wanted or possible.
+func beginStore(o *Options, plugin string, log *slog.Logger) <-chan *store {
+	result := make(chan *store, 1)
+	if o.CacheDir == "" || o.Backend == BackendGoXLA {
+		result <- nil
+		return result
+	}
+	go func() {
+		s, err := openStore(o, plugin, log)
+		if err != nil {
+			log.Warn("executables are not cached", "dir", o.CacheDir, "error", err)
+			s = nil
+		}
+		result <- s
+	}()
+	return result
 }
 
 // newExecutor starts the workers over a device.
@@ -113,8 +145,8 @@ func (e *Executor) Depth() int { return e.depth }
 // Compiles returns how many buckets were compiled, and how many of those after the first Launch, which should be none.
 func (e *Executor) Compiles() (total, late uint64) { return e.compiles.Load(), e.lateCompiles.Load() }
 
-// Compile compiles the program for a bucket and runs it once on zeros. A bucket that is compiled already is left alone. The
-// plugin cannot be interrupted: ctx is looked at before the work only.
+// Compile makes a bucket ready: its program is loaded from the cache, or else compiled and kept there, and run once on
+// zeros. A bucket that is ready already is left alone. The plugin cannot be interrupted: ctx is looked at before the work only.
 func (e *Executor) Compile(ctx context.Context, bucket int) error {
 	if bucket <= 0 {
 		return fmt.Errorf("compile bucket: got %d rows, want at least 1", bucket)
@@ -122,8 +154,10 @@ func (e *Executor) Compile(ctx context.Context, bucket int) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("compile bucket %d: %w", bucket, err)
 	}
+	e.compiling.Lock()
+	defer e.compiling.Unlock()
 	e.mu.Lock()
-	known, closed, launched := e.runners[bucket] != nil, e.closed, e.launched
+	known, closed := e.runners[bucket] != nil, e.closed
 	e.mu.Unlock()
 	if closed {
 		return fmt.Errorf("compile bucket %d: %w", bucket, ErrClosed)
@@ -131,6 +165,20 @@ func (e *Executor) Compile(ctx context.Context, bucket int) error {
 	if known {
 		return nil
 	}
+	l := e.preloads.take(bucket)
+	if l == nil {
+		began := time.Now()
+		l = &preload{runner: e.loadPinned(bucket), seconds: time.Since(began).Seconds()}
+	}
+	if l.runner != nil {
+		e.log.Info("bucket ready", "rows", bucket, "source", "cache", "seconds", l.seconds)
+		return e.add(bucket, l.runner)
+	}
+	return e.compileAndSave(bucket)
+}
+
+func (e *Executor) compileAndSave(bucket int) error {
+	began := time.Now()
 	text, err := e.program(bucket)
 	if err != nil {
 		return fmt.Errorf("read program of bucket %d: %w", bucket, err)
@@ -140,10 +188,15 @@ func (e *Executor) Compile(ctx context.Context, bucket int) error {
 		return fmt.Errorf("compile bucket %d: %w", bucket, err)
 	}
 	e.compiles.Add(1)
+	e.mu.Lock()
+	launched := e.launched
+	e.mu.Unlock()
 	if launched {
 		e.lateCompiles.Add(1)
 		e.log.Error("bucket compiled after the first launch", "bucket", bucket)
 	}
+	e.store.save(bucket, text, r)
+	e.log.Info("bucket ready", "rows", bucket, "source", "compiler", "seconds", time.Since(began).Seconds())
 	return e.add(bucket, r)
 }
 
@@ -155,6 +208,23 @@ func (e *Executor) compilePinned(bucket int, text []byte) (runner, error) {
 	}
 	defer undo()
 	return e.device.compile(bucket, text)
+}
+
+// loadPinned loads a bucket's program from the store on the device's processors. It returns nil if there is none that works.
+func (e *Executor) loadPinned(bucket int) runner {
+	if e.store == nil {
+		return nil
+	}
+	text, err := e.program(bucket)
+	if err != nil {
+		return nil // the compilation meets and reports the same error
+	}
+	undo, err := e.threads.apply()
+	if err != nil {
+		return nil
+	}
+	defer undo()
+	return e.store.load(bucket, text)
 }
 
 func (e *Executor) add(bucket int, r runner) error {
@@ -231,13 +301,20 @@ func (e *Executor) Close() error {
 	close(e.work)
 	e.mu.Unlock()
 	e.workers.Wait()
+	e.compiling.Lock() // from now on Compile sees that the executor is closed
+	defer e.compiling.Unlock()
 
 	var errs []error
+	for _, r := range e.preloads.drain() {
+		if err := r.close(); err != nil {
+			errs = append(errs, fmt.Errorf("free unused program: %w", err))
+		}
+	}
 	for bucket, r := range e.runners { // no Compile or Launch touches it once closed is set
 		if err := r.close(); err != nil {
 			errs = append(errs, fmt.Errorf("free bucket %d: %w", bucket, err))
 		}
 	}
 	clear(e.runners)
-	return errors.Join(append(errs, e.device.close())...)
+	return errors.Join(append(errs, e.store.close(), e.device.close())...)
 }

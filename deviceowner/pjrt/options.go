@@ -32,11 +32,45 @@ type Options struct {
 	// CPUs are the processors on which the plugin's threads and the launching threads run. Empty: those of this process.
 	CPUs []int
 
+	// Backend is how the plugin is called: BackendShim (the default), or BackendGoXLA, which keeps no compiled programs.
+	Backend string
+	// HostMemory says how rows reach the device. BackendGoXLA knows LendRowsForTransfer only, whatever is asked for.
+	HostMemory HostMemory
+
+	// CacheDir keeps compiled programs for the next process, where the plugin can serialize them: a folder that only this
+	// user may write to, made if need be. Empty: none are kept. A folder that cannot be used is logged and not used.
+	CacheDir string
+	// CacheBytes bounds that folder. 0: DefaultCacheBytes.
+	CacheBytes int64
+	// Model groups the programs of one model in the folder; only the last few of each bucket are kept.
+	Model string
+	// Buckets are those for which Compile will be called. New starts to load them from the folder, several at once.
+	Buckets []int
+
 	// CreateOptions go to the plugin's client as they are: string, int64, []int64, float32 or bool values.
 	CreateOptions map[string]any
 	// Log receives what the plugin binding has to say; nil discards it.
 	Log *slog.Logger
 }
+
+// The backends.
+const (
+	BackendShim  = "shim"   // this package's own calls of the PJRT C API
+	BackendGoXLA = "go-xla" // the go-xla binding
+)
+
+// HostMemory says what the plugin may do with the rows of a batch. Whatever it is, done is called when it is over.
+type HostMemory int
+
+const (
+	// CopyRows lets the plugin copy the rows before the program starts.
+	CopyRows HostMemory = iota
+	// LendRowsForTransfer lets it read the rows until they are on the device, while the program is already queued.
+	LendRowsForTransfer
+	// LendRows lets the device read the rows where they are until the program has ended. On devices with memory of their
+	// own, and for rows that are not aligned to 64 bytes, the plugin may copy them all the same.
+	LendRows
+)
 
 // Input is one parameter of main: Weight when it is not nil, else the packed array with index Packed.
 type Input struct {
@@ -70,6 +104,17 @@ func (o *Options) validate() error {
 		}
 	default:
 		bad("platform: got %q, want cpu, cuda or tpu", o.Platform)
+	}
+	switch o.Backend {
+	case "", BackendShim, BackendGoXLA:
+	default:
+		bad("backend: got %q, want %s or %s", o.Backend, BackendShim, BackendGoXLA)
+	}
+	if o.HostMemory < CopyRows || o.HostMemory > LendRows {
+		bad("host memory: got %d, want %d to %d", o.HostMemory, CopyRows, LendRows)
+	}
+	if o.CacheBytes < 0 {
+		bad("cache bytes: got %d, want no negative number", o.CacheBytes)
 	}
 	if o.Program == nil {
 		bad("program: got none")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"math"
 	"os"
 	"strings"
@@ -51,9 +52,16 @@ func floats(v ...float32) []byte {
 
 func float(b []byte, i int) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])) }
 
-func dotOptions(t testing.TB) pjrt.Options {
+// both runs a test over each backend: they behave alike.
+func both(t *testing.T, test func(t *testing.T, backend string)) {
+	for _, b := range []string{pjrt.BackendShim, pjrt.BackendGoXLA} {
+		t.Run(b, func(t *testing.T) { test(t, b) })
+	}
+}
+
+func dotOptions(t testing.TB, backend string) pjrt.Options {
 	return pjrt.Options{
-		PluginPath: pjrttest.CPU(t), Platform: "cpu", Program: pjrttest.Batch(dot),
+		PluginPath: pjrttest.CPU(t), Platform: "cpu", Backend: backend, Program: pjrttest.Batch(dot),
 		Inputs: []pjrt.Input{
 			{Weight: &pjrt.Weight{Name: "w", DType: dtype.Float32, Shape: []int{4, 1}, Data: floats(1, 10, 100, 1000)}},
 			{Packed: 0},
@@ -68,6 +76,7 @@ func open(t testing.TB, o pjrt.Options, buckets ...int) *pjrt.Executor {
 	t.Helper()
 	before := xla.BuffersAlive()
 	programs := xla.LoadedExecutablesAlive()
+	objects := pjrt.ObjectsAlive()
 	e, err := pjrt.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -81,6 +90,9 @@ func open(t testing.TB, o pjrt.Options, buckets ...int) *pjrt.Executor {
 		}
 		if got := xla.LoadedExecutablesAlive(); got != programs {
 			t.Errorf("programs alive after Close: got %d, want %d", got, programs)
+		}
+		if got := pjrt.ObjectsAlive(); !maps.Equal(got, objects) {
+			t.Errorf("objects alive after Close: got %v, want %v", got, objects)
 		}
 	})
 	for _, b := range buckets {
@@ -103,8 +115,10 @@ func score(t testing.TB, e executor.Executor, b *executor.Batch) {
 	}
 }
 
-func TestScoresAreExactInEveryBucket(t *testing.T) {
-	e := open(t, dotOptions(t), 1, 8, 32)
+func TestScoresAreExactInEveryBucket(t *testing.T) { both(t, checkScoresAreExactInEveryBucket) }
+
+func checkScoresAreExactInEveryBucket(t *testing.T, backend string) {
+	e := open(t, dotOptions(t, backend), 1, 8, 32)
 	if name := e.Name(); !strings.HasPrefix(name, "pjrt cpu (") || e.Simulated() {
 		t.Errorf("got name %q, simulated %v", name, e.Simulated())
 	}
@@ -126,9 +140,13 @@ func TestScoresAreExactInEveryBucket(t *testing.T) {
 }
 
 func TestSeveralArraysAndColumnsKeepTheirPlaces(t *testing.T) {
+	both(t, checkSeveralArraysAndColumnsKeepTheirPlaces)
+}
+
+func checkSeveralArraysAndColumnsKeepTheirPlaces(t *testing.T, backend string) {
 	const bucket = 4
 	e := open(t, pjrt.Options{
-		PluginPath: pjrttest.CPU(t), Platform: "cpu", Program: pjrttest.Batch(mixed),
+		PluginPath: pjrttest.CPU(t), Platform: "cpu", Backend: backend, Program: pjrttest.Batch(mixed),
 		Inputs:     []pjrt.Input{{Packed: 0}, {Packed: 2}, {Packed: 1}},
 		Arrays:     []pjrt.Array{{dtype.Float32, 64}, {dtype.Int32, 64}, {dtype.Uint8, 64}},
 		ScoreBytes: 12,
@@ -154,11 +172,15 @@ func TestSeveralArraysAndColumnsKeepTheirPlaces(t *testing.T) {
 
 // Two launches are always in flight, each over mapped memory that is overwritten as soon as its done was called.
 func TestI1HostMemoryIsFreeOnceDoneIsCalled(t *testing.T) {
-	if falseRaces {
+	both(t, checkHostMemoryIsFreeOnceDoneIsCalled)
+}
+
+func checkHostMemoryIsFreeOnceDoneIsCalled(t *testing.T, backend string) {
+	if falseRaces && backend == pjrt.BackendGoXLA {
 		t.Skip("run the race detector with -tags race_mu: the binding's pool is not locked otherwise")
 	}
 	const bucket, slots, rounds = 64, 2, 400
-	o := dotOptions(t)
+	o := dotOptions(t, backend)
 	o.Depth = slots
 	e := open(t, o, bucket)
 	mem, err := unix.Mmap(-1, 0, slots*bucket*64, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_SHARED)
@@ -204,20 +226,29 @@ func TestI1HostMemoryIsFreeOnceDoneIsCalled(t *testing.T) {
 	wg.Wait()
 }
 
-func TestI2NoBufferOutlivesItsBatch(t *testing.T) {
-	e := open(t, dotOptions(t), 8)
+func TestI2NoBufferOutlivesItsBatch(t *testing.T) { both(t, checkNoBufferOutlivesItsBatch) }
+
+func checkNoBufferOutlivesItsBatch(t *testing.T, backend string) {
+	e := open(t, dotOptions(t, backend), 8)
 	b := &executor.Batch{Bucket: 8, Rows: 3, Arrays: [][]byte{make([]byte, 8*64)}, Scores: make([]byte, 32)}
 	score(t, e, b)
-	idle := xla.BuffersAlive()
+	idle, objects := xla.BuffersAlive(), pjrt.ObjectsAlive()
 	for range 50 {
 		score(t, e, b)
 	}
 	if got := xla.BuffersAlive(); got != idle {
 		t.Errorf("device buffers after 50 batches: got %d, want %d", got, idle)
 	}
+	if got := pjrt.ObjectsAlive(); !maps.Equal(got, objects) {
+		t.Errorf("objects after 50 batches: got %v, want %v", got, objects)
+	}
 }
 
 func TestI3ProgramsWithAnotherResultAreRefused(t *testing.T) {
+	both(t, checkProgramsWithAnotherResultAreRefused)
+}
+
+func checkProgramsWithAnotherResultAreRefused(t *testing.T, backend string) {
 	module := func(result, body string) string {
 		return `module @m { func.func public @main(%w: tensor<4x1xf32>, %x: tensor<@B@x16xf32>, %b: tensor<1xf32>) -> ` + result + ` {` + body + `} }`
 	}
@@ -236,15 +267,17 @@ func TestI3ProgramsWithAnotherResultAreRefused(t *testing.T) {
 		"integers": {
 			module("tensor<@B@x1xi32>", `%s = stablehlo.slice %x [0:@B@, 0:1] : (tensor<@B@x16xf32>) -> tensor<@B@x1xf32>
 			%r = stablehlo.convert %s : (tensor<@B@x1xf32>) -> tensor<@B@x1xi32>
-			return %r : tensor<@B@x1xi32>`), "Int32 [8 1], want float32 [8 1]",
+			return %r : tensor<@B@x1xi32>`), "int32 [8 1], want float32 [8 1]",
 		},
-		"wider rows":    {strings.ReplaceAll(dot, "x16xf32", "x32xf32"), "run program on zeros: invalid_argument: E0102: RuntimeProgramInputMismatch"},
-		"no weights":    {`module @m { func.func public @main(%x: tensor<@B@x16xf32>) -> tensor<@B@x16xf32> { return %x : tensor<@B@x16xf32> } }`, "invalid_argument: "},
+		"wider rows": {strings.ReplaceAll(dot, "x16xf32", "x32xf32"), "run program on zeros: invalid_argument: E0102: RuntimeProgramInputMismatch"},
+		"no weights": {`module @m { func.func public @main(%x: tensor<@B@x16xf32>) -> tensor<@B@x1xf32> {
+			%s = stablehlo.slice %x [0:@B@, 0:1] : (tensor<@B@x16xf32>) -> tensor<@B@x1xf32>
+			return %s : tensor<@B@x1xf32> } }`, "invalid_argument: "},
 		"syntax error":  {"module @m { func.func public @main(", "compile bucket 8: "},
 		"empty program": {"", "compile bucket 8: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := dotOptions(t)
+			o := dotOptions(t, backend)
 			o.Program = pjrttest.Batch(c.text)
 			e := open(t, o)
 			err := e.Compile(context.Background(), 8)
@@ -259,8 +292,10 @@ func TestI3ProgramsWithAnotherResultAreRefused(t *testing.T) {
 	}
 }
 
-func TestFlatResultOfOneColumnIsAccepted(t *testing.T) {
-	o := dotOptions(t)
+func TestFlatResultOfOneColumnIsAccepted(t *testing.T) { both(t, checkFlatResultOfOneColumnIsAccepted) }
+
+func checkFlatResultOfOneColumnIsAccepted(t *testing.T, backend string) {
+	o := dotOptions(t, backend)
 	o.Program = pjrttest.Batch(`module @m { func.func public @main(%w: tensor<4x1xf32>, %x: tensor<@B@x16xf32>, %b: tensor<1xf32>) -> tensor<@B@xf32> {
 	%s = stablehlo.slice %x [0:@B@, 0:1] : (tensor<@B@x16xf32>) -> tensor<@B@x1xf32>
 	%r = stablehlo.reshape %s : (tensor<@B@x1xf32>) -> tensor<@B@xf32>
@@ -268,8 +303,10 @@ func TestFlatResultOfOneColumnIsAccepted(t *testing.T) {
 	open(t, o, 1, 4)
 }
 
-func TestI4LateCompilesAreCounted(t *testing.T) {
-	e := open(t, dotOptions(t), 2)
+func TestI4LateCompilesAreCounted(t *testing.T) { both(t, checkLateCompilesAreCounted) }
+
+func checkLateCompilesAreCounted(t *testing.T, backend string) {
+	e := open(t, dotOptions(t, backend), 2)
 	b := &executor.Batch{Bucket: 2, Rows: 1, Arrays: [][]byte{make([]byte, 2*64)}, Scores: make([]byte, 8)}
 	score(t, e, b)
 	for range 2 { // the second is not a compile
@@ -283,7 +320,11 @@ func TestI4LateCompilesAreCounted(t *testing.T) {
 }
 
 func TestLaunchRefusesBatchesThatDoNotFit(t *testing.T) {
-	e := open(t, dotOptions(t), 4)
+	both(t, checkLaunchRefusesBatchesThatDoNotFit)
+}
+
+func checkLaunchRefusesBatchesThatDoNotFit(t *testing.T, backend string) {
+	e := open(t, dotOptions(t, backend), 4)
 	for name, b := range map[string]executor.Batch{
 		"no rows":          {Bucket: 4, Rows: 0, Arrays: [][]byte{make([]byte, 4*64)}, Scores: make([]byte, 16)},
 		"too many rows":    {Bucket: 4, Rows: 5, Arrays: [][]byte{make([]byte, 4*64)}, Scores: make([]byte, 16)},
@@ -299,8 +340,10 @@ func TestLaunchRefusesBatchesThatDoNotFit(t *testing.T) {
 	}
 }
 
-func TestClosedExecutorRefusesWork(t *testing.T) {
-	e := open(t, dotOptions(t), 4)
+func TestClosedExecutorRefusesWork(t *testing.T) { both(t, checkClosedExecutorRefusesWork) }
+
+func checkClosedExecutorRefusesWork(t *testing.T, backend string) {
+	e := open(t, dotOptions(t, backend), 4)
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +358,7 @@ func TestClosedExecutorRefusesWork(t *testing.T) {
 
 func TestOptionsReportEveryViolation(t *testing.T) {
 	_, err := pjrt.New(pjrt.Options{
-		Platform: "gpu", ScoreBytes: 3, Depth: -1,
+		Platform: "gpu", ScoreBytes: 3, Depth: -1, Backend: "x", HostMemory: 9, CacheBytes: -1,
 		Arrays: []pjrt.Array{{dtype.Float32, 63}, {dtype.Float32, 64}},
 		Inputs: []pjrt.Input{{Packed: 0}, {Packed: 7}, {Weight: &pjrt.Weight{Name: "w", DType: dtype.Float32, Shape: []int{2, 3}, Data: make([]byte, 23)}}},
 	})
@@ -323,7 +366,7 @@ func TestOptionsReportEveryViolation(t *testing.T) {
 		t.Fatal("got no error")
 	}
 	for _, want := range []string{
-		`got "gpu", want cpu, cuda or tpu`, "program: got none", "got 3, want a positive multiple of 4", "no negative number",
+		`got "gpu", want cpu, cuda or tpu`, `backend: got "x"`, "host memory: got 9", "cache bytes: got -1", "program: got none", "got 3, want a positive multiple of 4", "no negative number",
 		"got stride 63 of float32", "got packed array 7, want below 2", "array 1: is 0 inputs", `weight "w": got 23 bytes, want 24 for float32 [2 3]`,
 	} {
 		if !strings.Contains(err.Error(), want) {

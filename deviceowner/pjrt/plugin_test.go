@@ -19,7 +19,11 @@ import (
 )
 
 func TestPluginOfAnotherPlatformIsRefused(t *testing.T) {
-	o := dotOptions(t)
+	both(t, checkPluginOfAnotherPlatformIsRefused)
+}
+
+func checkPluginOfAnotherPlatformIsRefused(t *testing.T, backend string) {
+	o := dotOptions(t, backend)
 	o.Platform = "tpu"
 	if _, err := pjrt.New(o); err == nil || !strings.Contains(err.Error(), `got platform "cpu", want "tpu"`) {
 		t.Errorf("got %v", err)
@@ -66,7 +70,7 @@ func TestCorruptPluginFilesAreErrors(t *testing.T) {
 		"not even a path": {"\x00", "open plugin"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := dotOptions(t)
+			o := dotOptions(t, pjrt.BackendShim)
 			o.PluginPath = c.path
 			_, err := pjrt.New(o)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -87,7 +91,9 @@ func libc(t *testing.T) string {
 	return ""
 }
 
-func TestI5NothingIsWrittenToStderr(t *testing.T) {
+func TestI5NothingIsWrittenToStderr(t *testing.T) { both(t, checkNothingIsWrittenToStderr) }
+
+func checkNothingIsWrittenToStderr(t *testing.T, backend string) {
 	path := filepath.Join(t.TempDir(), "stderr")
 	file, err := os.Create(path)
 	if err != nil {
@@ -104,7 +110,7 @@ func TestI5NothingIsWrittenToStderr(t *testing.T) {
 	}
 	restore := sync.OnceFunc(func() { _ = unix.Dup3(saved, 2, 0) })
 	defer restore()
-	o := dotOptions(t)
+	o := dotOptions(t, backend)
 	e, err := pjrt.New(o)
 	if err == nil {
 		err = e.Compile(context.Background(), 16)
@@ -121,7 +127,9 @@ func TestI5NothingIsWrittenToStderr(t *testing.T) {
 	}
 }
 
-func TestThreadsAreBounded(t *testing.T) {
+func TestThreadsAreBounded(t *testing.T) { both(t, checkThreadsAreBounded) }
+
+func checkThreadsAreBounded(t *testing.T, backend string) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
 		t.Fatal(err)
@@ -133,7 +141,7 @@ func TestThreadsAreBounded(t *testing.T) {
 			break
 		}
 	}
-	o := dotOptions(t)
+	o := dotOptions(t, backend)
 	o.DeviceThreads = 1
 	var log bytes.Buffer
 	o.Log = slog.New(slog.NewJSONHandler(&log, nil))

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 
 	xla "github.com/gomlx/go-xla/pkg/pjrt"
@@ -34,7 +35,7 @@ type xlaDevice struct {
 	scoreBytes int
 }
 
-// silenceOnce keeps the binding and the plugin from writing to stderr on their own and from touching XLA_FLAGS.
+// silenceOnce keeps the binding from writing to stderr on its own and from touching XLA_FLAGS.
 var silenceOnce sync.Once
 
 func silence(log *slog.Logger) {
@@ -42,17 +43,15 @@ func silence(log *slog.Logger) {
 		klog.SetSlogLogger(log.With("component", "pjrt_binding"))
 		// The binding's CUDA check points XLA_FLAGS at a folder of its author's machine.
 		_ = os.Setenv("GOPJRT_CUDA_CHECKS", "no") // fails only for malformed names
-		if _, set := os.LookupEnv("TF_CPP_MIN_LOG_LEVEL"); !set {
-			_ = os.Setenv("TF_CPP_MIN_LOG_LEVEL", "2") // errors only
-		}
 	})
 }
 
-// openDevice loads the plugin, opens its client and uploads the weights. The caller has set the thread's processors.
-func openDevice(path string, o *Options, log *slog.Logger) (*xlaDevice, error) {
+// openXLA loads the plugin, opens its client and uploads the weights. The caller has set the thread's processors.
+func openXLA(path string, o *Options, log *slog.Logger) (*xlaDevice, error) {
 	if err := checkLibrary(path); err != nil {
 		return nil, err
 	}
+	quietPlugin()
 	silence(log)
 	plugin, err := xla.GetPlugin(path)
 	if err != nil {
@@ -180,7 +179,7 @@ func (p *xlaProgram) check() error {
 	columns := p.device.scoreBytes / 4
 	flat := columns == 1 && slices.Equal(shape, []int{p.bucket})
 	if t != dtypes.Float32 || !(flat || slices.Equal(shape, p.wantShape())) {
-		return fmt.Errorf("check program: got result %s %v, want float32 %v", t, shape, p.wantShape())
+		return fmt.Errorf("check program: got result %s %v, want float32 %v", strings.ToLower(t.String()), shape, p.wantShape())
 	}
 	scores := make([]byte, p.bucket*p.device.scoreBytes)
 	if err := pluginError(out.ToHost(scores)); err != nil {

@@ -1,0 +1,76 @@
+package execache
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+)
+
+// fileState is what tells that a file is still the one that was digested. The time of change of the inode cannot be set back
+// by the file's owner.
+type fileState struct {
+	Path   string `json:"path"`
+	Device uint64 `json:"device"`
+	Inode  uint64 `json:"inode"`
+	Bytes  int64  `json:"bytes"`
+	Wrote  int64  `json:"wrote_ns"`
+	Change int64  `json:"changed_ns"`
+}
+
+type digested struct {
+	fileState
+	Digest string `json:"sha256"`
+}
+
+// FileDigest returns the hex SHA-256 of a large file that seldom changes. The cache remembers it for as long as the file's
+// size, inode and times stay the same.
+func (c *Cache) FileDigest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("digest file: %w", err)
+	}
+	defer f.Close()
+	state, err := stateOf(f, path)
+	if err != nil {
+		return "", fmt.Errorf("digest file %q: %w", path, err)
+	}
+	sum := sha256.Sum256([]byte(path))
+	name := "digest." + hex.EncodeToString(sum[:8]) + ".json"
+	var known digested
+	if b, err := c.read(name, 64<<10); err == nil && json.Unmarshal(b, &known) == nil && known.fileState == state && len(known.Digest) == 64 {
+		return known.Digest, nil
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("digest file %q: %w", path, err)
+	}
+	if after, err := stateOf(f, path); err != nil || after != state {
+		return "", fmt.Errorf("digest file %q: it changed meanwhile", path)
+	}
+	known = digested{state, hex.EncodeToString(h.Sum(nil))}
+	b, _ := json.Marshal(known) // strings and numbers always have a form
+	if err := c.write(name, b); err != nil {
+		c.log.Warn("digest cannot be remembered", "file", path, "error", err)
+	}
+	return known.Digest, nil
+}
+
+func stateOf(f *os.File, path string) (fileState, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return fileState{}, err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fileState{}, errors.New("its state is not known")
+	}
+	return fileState{
+		Path: path, Device: uint64(st.Dev), Inode: st.Ino, Bytes: st.Size,
+		Wrote: st.Mtim.Nano(), Change: st.Ctim.Nano(),
+	}, nil
+}

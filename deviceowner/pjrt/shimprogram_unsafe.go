@@ -1,0 +1,161 @@
+package pjrt
+
+// #include "shim.h"
+import "C"
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"unsafe"
+)
+
+// shimProgram is a loaded program for one batch size.
+type shimProgram struct {
+	device *shimDevice
+	loaded *C.pj_loaded
+	bucket int
+
+	mu   sync.Mutex  // guards idle; taken shortly, twice a batch
+	idle []*shimCall // as many as there were ever runs at once
+}
+
+// shimCall is the memory of one run. It is used by one run at a time and again by later ones.
+type shimCall struct {
+	c    *C.struct_rk_call
+	data []unsafe.Pointer // aliases c.data
+	pins runtime.Pinner   // rows on the Go heap, whose addresses lie in C memory during a run
+}
+
+func newShimProgram(d *shimDevice, bucket int, loaded *C.pj_loaded) *shimProgram {
+	return &shimProgram{device: d, loaded: loaded, bucket: bucket}
+}
+
+func (p *shimProgram) close() error {
+	for _, c := range p.idle {
+		C.rk_call_free(c.c)
+	}
+	p.idle = nil
+	var f C.struct_rk_failure
+	C.rk_free_program(p.device.c, p.loaded, &f)
+	p.loaded = nil
+	return failure(&f)
+}
+
+// take returns a call that no other run uses.
+func (p *shimProgram) take() (*shimCall, error) {
+	p.mu.Lock()
+	if n := len(p.idle); n > 0 {
+		c := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		p.mu.Unlock()
+		return c, nil
+	}
+	p.mu.Unlock()
+	return p.newCall()
+}
+
+func (p *shimProgram) put(c *shimCall) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = append(p.idle, c)
+}
+
+func (p *shimProgram) newCall() (*shimCall, error) {
+	d := p.device
+	c := C.rk_call_new(d.c, p.loaded, C.size_t(len(d.inputs)), C.size_t(len(d.arrays)), d.semantics)
+	if c == nil {
+		return nil, newError(int(CodeResourceExhausted), "no memory for a call")
+	}
+	for i, in := range d.inputs {
+		if in.Weight != nil {
+			C.rk_call_weight(c, C.size_t(i), d.weights[i])
+			continue
+		}
+		a := d.arrays[in.Packed]
+		if C.rk_call_array(c, C.size_t(in.Packed), C.size_t(i), elementCodes[a.DType], C.int64_t(p.bucket), C.int64_t(a.Stride/a.DType.Size())) == 0 {
+			C.rk_call_free(c)
+			return nil, newError(int(CodeResourceExhausted), "no memory for a call")
+		}
+	}
+	return &shimCall{c: c, data: unsafe.Slice((*unsafe.Pointer)(unsafe.Pointer(c.data)), len(d.arrays))}, nil
+}
+
+func (p *shimProgram) run(arrays [][]byte, scores []byte) error {
+	return p.runForm(arrays, scores, nil)
+}
+
+// runForm is one batch in one cgo call. With a form it also finds out what the program returned.
+func (p *shimProgram) runForm(arrays [][]byte, scores []byte, form *C.struct_rk_form) error {
+	c, err := p.take()
+	if err != nil {
+		return err
+	}
+	for i, a := range arrays {
+		first := unsafe.Pointer(unsafe.SliceData(a))
+		c.pins.Pin(first) // does nothing for memory outside the Go heap
+		c.data[i] = first
+	}
+	code := C.rk_run(c.c, unsafe.Pointer(unsafe.SliceData(scores)), C.size_t(len(scores)), form)
+	clear(c.data)
+	c.pins.Unpin()
+	if code != 0 {
+		err = failure(&c.c.failure)
+	}
+	p.put(c)
+	return err
+}
+
+// check compares the result's form with the manifest's, first as the program states it and then as a run on zeros gives it.
+// The run also pays the device's first-run costs before any request does. It is left out if run is not set and the program
+// did state its form.
+func (p *shimProgram) check(run bool) error {
+	var form C.struct_rk_form
+	var f C.struct_rk_failure
+	if C.rk_program_form(p.device.c, p.loaded, &form, &f) != 0 {
+		return fmt.Errorf("check program: %w", failure(&f))
+	}
+	if form.count != 1 {
+		return fmt.Errorf("check program: got %d results, want 1 of float32 %v", form.count, p.wantShape())
+	}
+	if form.known != 0 {
+		if err := p.compare(&form); err != nil || !run {
+			return err
+		}
+	}
+	rows, free, err := zeroRows(p.device.arrays, p.bucket)
+	if err != nil {
+		return err
+	}
+	defer free()
+	scores := make([]byte, p.bucket*p.device.scoreBytes)
+	form = C.struct_rk_form{}
+	err = p.runForm(rows, scores, &form)
+	if form.count != 0 {
+		if wrong := p.compare(&form); wrong != nil {
+			return wrong
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("run program on zeros: %w", err)
+	}
+	return nil
+}
+
+func (p *shimProgram) wantShape() []int { return []int{p.bucket, p.device.scoreBytes / 4} }
+
+func (p *shimProgram) compare(form *C.struct_rk_form) error {
+	if form.dim_count > C.rk_max_dims {
+		return fmt.Errorf("check program: got a result of %d dimensions, want float32 %v", form.dim_count, p.wantShape())
+	}
+	var shape []int
+	for _, n := range form.dims[:form.dim_count] {
+		shape = append(shape, int(n))
+	}
+	flat := p.device.scoreBytes == 4 && slices.Equal(shape, []int{p.bucket})
+	if form._type != C.pj_f32 || !(flat || slices.Equal(shape, p.wantShape())) {
+		return fmt.Errorf("check program: got result %s %v, want float32 %v", elementName(int(form._type)), shape, p.wantShape())
+	}
+	return nil
+}
