@@ -21,7 +21,7 @@ type API uint8
 const (
 	APIPredict    API = iota // rankd.v1.PredictRequest
 	APIModelInfer            // inference.ModelInferRequest
-	apiCount
+	apiWarm                  // rankd.v1.PredictRequest of the warm-up, which no client has sent: it is not counted
 )
 
 // Responder is the transport's end of a call.
@@ -213,7 +213,7 @@ func (c *Core) ScoreUnary(api API, request []byte, deadline time.Time, r Respond
 	c.meter.admitted(api, k.rows, decoded-now)
 	t := Ticket{call: k, gen: k.begin(r, now, until)}
 	t.Retained = c.submit(k)
-	c.meter.lookedUp(c.now() - decoded)
+	c.meter.lookedUp(api, c.now()-decoded)
 	return t
 }
 

@@ -7,7 +7,8 @@ import (
 	"rankd/internal/stats"
 )
 
-// meter counts what the frontend does, in its block of the shared page.
+// meter counts what the frontend does for clients, in its block of the shared page. Warming up is not part of that: else
+// each restart would add requests that nobody has sent.
 type meter struct {
 	block *stats.Block
 }
@@ -20,19 +21,38 @@ func (a API) stats() stats.API {
 	return stats.APIRankd
 }
 
-func (m *meter) arrived(a API, size int) { m.block.Add(stats.RequestBytes(a.stats()), uint64(size)) }
+func (m *meter) arrived(a API, size int) {
+	if a == apiWarm {
+		return
+	}
+	m.block.Add(stats.RequestBytes(a.stats()), uint64(size))
+}
 
 func (m *meter) admitted(a API, rows int, decode time.Duration) {
+	if a == apiWarm {
+		return
+	}
 	m.block.Add(stats.Rows(a.stats()), uint64(rows))
 	m.block.Observe(stats.StageDecode, int64(decode))
 }
 
-func (m *meter) lookedUp(d time.Duration) { m.block.Observe(stats.StageLookup, int64(d)) }
+func (m *meter) lookedUp(a API, d time.Duration) {
+	if a != apiWarm {
+		m.block.Observe(stats.StageLookup, int64(d))
+	}
+}
 
 // ended counts a call by its outcome; err is nil when it was scored.
-func (m *meter) ended(a API, err *Error) { m.block.Inc(stats.Requests(a.stats(), outcome(err))) }
+func (m *meter) ended(a API, err *Error) {
+	if a != apiWarm {
+		m.block.Inc(stats.Requests(a.stats(), outcome(err)))
+	}
+}
 
 func (m *meter) replied(a API, size int, total, reply time.Duration) {
+	if a == apiWarm {
+		return
+	}
 	m.block.Add(stats.ReplyBytes(a.stats()), uint64(size))
 	m.block.Observe(stats.StageTotal, int64(total))
 	m.block.Observe(stats.StageReply, int64(reply))

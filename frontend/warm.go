@@ -48,7 +48,7 @@ func (c *Core) warmOnce(ctx context.Context, rows int) error {
 	}
 	w := &warmWaiter{done: make(chan struct{})}
 	deadline, _ := ctx.Deadline()
-	ticket := c.ScoreUnary(APIPredict, request, deadline, w)
+	ticket := c.ScoreUnary(apiWarm, request, deadline, w)
 	select {
 	case <-w.done:
 	case <-ctx.Done():
