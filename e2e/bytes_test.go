@@ -51,7 +51,10 @@ func (sharedCodec) Name() string { return "proto" }
 func zip(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
+	w, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := w.Write(data); err != nil {
 		t.Fatal(err)
 	}
@@ -105,10 +108,11 @@ func TestMessagesUpToTheLimitAreTakenAndNoneBeyond(t *testing.T) {
 	for _, n := range []int{4<<20 - 1, 4 << 20, 4<<20 + 1, limitBytes - 1, limitBytes, limitBytes + 1, 2 * limitBytes} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			message, picks := c.sized(t, n)
+			zipped := zip(t, message)
 			for name, send := range map[string]func(ctx context.Context, l *lane) ([]byte, error){
 				"plain": func(ctx context.Context, l *lane) ([]byte, error) { return l.raw(ctx, predictMethod, message) },
 				"gzip": func(ctx context.Context, l *lane) ([]byte, error) {
-					return l.raw(ctx, predictMethod, zip(t, message), grpc.UseCompressor("gzip"))
+					return l.raw(ctx, predictMethod, zipped, grpc.UseCompressor("gzip"))
 				},
 			} {
 				var reply []byte

@@ -46,9 +46,10 @@ type server struct {
 	log      string // path
 	keep     bool   // its tables are to stay after a stop
 
-	cmd    *exec.Cmd
-	exited chan struct{} // closed when the supervisor was waited for
-	pid    int
+	started int64 // where the log of the present supervisor begins
+	cmd     *exec.Cmd
+	exited  chan struct{} // closed when the supervisor was waited for
+	pid     int
 }
 
 // newServer names a server without starting it. At the end of the test it is stopped, if it runs, and must leave nothing.
@@ -78,6 +79,9 @@ func (s *server) start() {
 		s.t.Fatal(err)
 	}
 	defer log.Close()
+	if info, err := log.Stat(); err == nil {
+		s.started = info.Size()
+	}
 	args := []string{
 		"serve", "--model=" + s.o.model, "--instance=" + s.instance, "--run-dir=" + s.runDir,
 		"--listen=" + s.listen, "--http=127.0.0.1:0", "--log-format=json",
@@ -311,6 +315,9 @@ func (s *server) logText() string {
 	text, _ := os.ReadFile(s.log)
 	return string(text)
 }
+
+// logSinceStart is what the present supervisor has written.
+func (s *server) logSinceStart() string { return s.logText()[s.started:] }
 
 func (s *server) logTail(lines int) string {
 	all := slices.DeleteFunc(strings.Split(strings.TrimSpace(s.logText()), "\n"), func(line string) bool {
