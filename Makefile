@@ -37,6 +37,11 @@ test: $(BIN) $(PLUGIN) $(VENV)/.installed ## everything that CI checks: Go, the 
 race: $(PLUGIN) ## the concurrent packages under the race detector
 	RANKD_REQUIRE_PLUGIN=1 go test -race -tags race_mu ./shmring/... ./deviceowner/... ./frontend/... ./tables/... ./internal/stats/... ./internal/bell/...
 
+.PHONY: sim
+sim: export RANKD_SIM_SCHEDULES ?= 1000000
+sim: ## the ring under a simulated scheduler: RANKD_SIM_SCHEDULES (default 1,000,000) random schedules, small cases exhaustively, mutants
+	go test -tags ringsim -count=1 -timeout 120m -v -run '^(TestSimulation|TestExhaustive|TestMutantsAreFound)$$' ./shmring
+
 .PHONY: noasm
 noasm: ## the tables with the portable kernel only
 	go test -tags noasm ./tables/...

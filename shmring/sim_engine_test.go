@@ -89,7 +89,7 @@ type actor struct {
 type unwound struct{}
 
 // deviation is a decision that differs from the default: to go on with the same actor, or, if that waits, with the next
-// that can run in the order of their start.
+// that can run in the order of their start, the supervisor last.
 type deviation struct {
 	Step int
 	Kind string // "run", "kill", "stop", "freeze"
@@ -170,8 +170,8 @@ func (s *simulator) touch(word unsafe.Pointer, write bool) {
 	}
 }
 
+// reach is no decision: between a sync point and the next access nothing happens that anybody else could see.
 func (s *simulator) reach(p syncPoint) {
-	s.point()
 	if s.trace != nil {
 		s.note("-- " + string(p))
 	}
@@ -322,19 +322,28 @@ func (s *simulator) run() {
 	}
 }
 
-// byDefault is the choice that needs no record.
+// byDefault is the choice that needs no record. The supervisor comes last: it learns of a death when the others have done
+// what they can.
 func (s *simulator) byDefault(last *actor, ready []*actor) *actor {
 	if last != nil {
 		return last
 	}
-	if s.current != nil {
-		for _, a := range ready {
-			if a.id > s.current.id {
-				return a
-			}
+	var first *actor
+	for _, a := range ready {
+		if a.proc.role == roleSupervisor {
+			continue
+		}
+		if s.current != nil && a.id > s.current.id {
+			return a
+		}
+		if first == nil {
+			first = a
 		}
 	}
-	return ready[0]
+	if first == nil {
+		return ready[0]
+	}
+	return first
 }
 
 // bury unwinds the actors of processes that have died.

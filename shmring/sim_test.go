@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -102,39 +103,26 @@ func TestSimulation(t *testing.T) {
 		return
 	}
 	n := schedules(t, 20_000)
-	began := time.Now()
+	if n > 100_000 && !isWorker() {
+		runWorkers(t, "^TestSimulation$")
+		return
+	}
+	part, of := worker()
+	began, said := time.Now(), time.Now()
 	mem := simMemory()
-	var sum tally
-	for seed := uint64(1); seed <= uint64(n); seed++ {
+	sum := result{Name: "random schedules"}
+	for seed := uint64(1 + part); seed <= uint64(n); seed += uint64(of) {
 		sum.add(runSeed(t, seed, mem))
 		if t.Failed() {
 			return
 		}
-	}
-	t.Logf("%s in %.1f s", sum.String(), time.Since(began).Seconds())
-}
-
-// tally counts what the schedules did, so that a simulation that does nothing is seen.
-type tally struct {
-	schedules, steps, kills, stops, requests, restarts int
-}
-
-func (s *tally) add(w *simWorld) {
-	s.schedules++
-	s.steps += w.sim.step
-	s.requests += len(w.requests)
-	for _, d := range w.sim.record {
-		switch d.Kind {
-		case "kill":
-			s.kills++
-		case "stop", "freeze":
-			s.stops++
+		if time.Since(said) > 10*time.Second {
+			said = time.Now()
+			fmt.Printf("worker %d of %d: seed %d of %d, %.0f schedules/s\n", part+1, of, seed, n, float64(sum.Schedules)/time.Since(began).Seconds())
 		}
 	}
-}
-
-func (s *tally) String() string {
-	return fmt.Sprintf("%d schedules, %d steps, %d requests, %d kills, %d stops", s.schedules, s.steps, s.requests, s.kills, s.stops)
+	sum.Seconds = time.Since(began).Seconds()
+	report(t, sum)
 }
 
 func runSeed(t *testing.T, seed uint64, mem []byte) *simWorld {
@@ -142,7 +130,7 @@ func runSeed(t *testing.T, seed uint64, mem []byte) *simWorld {
 	w := simulate(sc, mem, sc.strategy(0))
 	if w.sim.failure != "" {
 		t.Errorf("seed %d: %s\nscenario %+v\nrun it again with: go test -tags ringsim -run 'TestSimulation$' ./shmring -seed %d\n%s",
-			seed, w.sim.failure, sc, seed, reduce(sc, w.sim.record, w.sim.failure, mem))
+			seed, w.sim.failure, sc, seed, reduce(sc, w.sim.record, mem))
 	}
 	return w
 }
@@ -179,7 +167,30 @@ func follow(sc scenario, list []deviation, mem []byte, traced bool) (*simWorld, 
 	return w, trace
 }
 
-func reduce(sc scenario, list []deviation, failure string, mem []byte) string {
-	w, trace := follow(sc, list, mem, true)
-	return fmt.Sprintf("replay: %s\n%s", w.sim.failure, strings.Join(trace, "\n"))
+// TestSimulatedCodeDefersNothing holds what the simulator's killing relies on: a coroutine is unwound by a panic, and code
+// that a real kill would never run must not run then either.
+func TestSimulatedCodeDefersNothing(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	looked := 0
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") || file == "attach.go" { // mapping a file is not simulated
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		looked++
+		for i, line := range strings.Split(string(text), "\n") {
+			if strings.HasPrefix(strings.TrimSpace(line), "defer ") || strings.Contains(line, "recover()") {
+				t.Errorf("%s:%d: %s: a simulated kill would run it", file, i+1, strings.TrimSpace(line))
+			}
+		}
+	}
+	if looked < 15 {
+		t.Fatalf("looked at %d files, want all of the package", looked)
+	}
 }
