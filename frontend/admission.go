@@ -36,7 +36,7 @@ func (c *Core) giveBackBytes(size int64) { c.inflight.Add(-size) }
 // arrive together at the cap may both be refused though one of them would have fitted.
 func (c *Core) admitRows(k *call, now, until time.Duration) *Error {
 	rows := int64(k.rows) // at most --max-request-rows: the binder has seen to that
-	if wait := c.estimate(rows); wait > until-now {
+	if wait := c.estimate(rows); wait+wait/slack > until-now {
 		return errUnreachable(wait, until-now)
 	}
 	limit := int64(c.cfg.PendingRows)
@@ -58,23 +58,23 @@ func (c *Core) giveBackRows(rows int) {
 	}
 }
 
-// estimate says how long a request of so many rows would take to be scored, or 0 when there is no reason to expect a wait.
+// slack: a call is admitted only if a quarter more than the estimated wait is left. Without it an overloaded server would
+// settle where every call just meets its deadline or just misses it.
+const slack = 4
+
+// estimate says how long a request of so many rows would take to be scored.
 //
-// It is based on the pace of this frontend while calls were waiting for room, the only time when the pace says what the
-// server can do; so without a waiting call there is no estimate. Chunks of waiting calls take turns: ahead of the request
-// are the rows in the region, and of each waiting call at most as many rows as the request has itself.
+// Without calls that wait for room it is the time that rows spent in the region lately, in proportion to what the region
+// holds now; on an idle frontend that is 0. With such calls the frontend is saturated, and its pace is what the device can
+// do: to the stay in the region comes the time of the rows that go in before the request's last one. Chunks of waiting calls
+// take turns, so those are, of each waiting call, at most as many rows as the request has itself.
 func (c *Core) estimate(rows int64) time.Duration {
 	calls, waiting := c.queue.load()
-	if calls == 0 || !c.starved() {
-		return 0
+	wait := c.rate.wait(max(c.ring.PendingRows()-waiting, 0))
+	if calls > 0 && c.starved() {
+		chunk := int64(c.cfg.ChunkRows)
+		turns := (rows + chunk - 1) / chunk * chunk
+		wait += c.rate.after(rows + min(waiting, calls*turns))
 	}
-	pace := c.rate.rowsPerSecond()
-	if pace == 0 {
-		return 0
-	}
-	inRegion := max(c.ring.PendingRows()-waiting, 0)
-	chunk := int64(c.cfg.ChunkRows)
-	turns := (rows + chunk - 1) / chunk * chunk
-	ahead := inRegion + min(waiting, calls*turns)
-	return time.Duration(float64(ahead+rows) / pace * float64(time.Second))
+	return wait
 }

@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,7 +154,7 @@ func TestDeadlineIsUnreachableOnlyWhereAWaitIsMeasured(t *testing.T) {
 	if !unknown.waiting() {
 		t.Fatalf("refused without a known pace: %v", unknown.err)
 	}
-	b.rate.pace.Store(10) // rows a second: 8 rows in the region and those before it take longer than a second
+	b.rate.full.Store(10) // rows a second: the rows that wait before it take longer than half a second
 	late, _ := b.send(t, time.Now().Add(500*time.Millisecond), 1)
 	late.wait(t)
 	if late.err == nil || late.err.Code != codes.DeadlineExceeded || late.err.Reason != ReasonDeadline {
@@ -163,32 +164,93 @@ func TestDeadlineIsUnreachableOnlyWhereAWaitIsMeasured(t *testing.T) {
 	if !far.waiting() {
 		t.Errorf("got %v, want a call with time enough admitted", far.err)
 	}
-	b.rate.pace.Store(1 << 20)
+	b.rate.full.Store(1 << 20)
 	b.device(t, 10)
 	far.wait(t)
 	b.restored(t)
 }
 
-func TestPaceIsMeasuredOnlyWhileCallsWait(t *testing.T) {
+func TestStayIsScaledByWhatTheRegionHolds(t *testing.T) {
 	var m rateMeter
 	at := func(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }
-	m.observe(at(0), false)
-	m.add(1)
-	m.observe(at(1000), false)
-	if got := m.rowsPerSecond(); got != 0 {
-		t.Fatalf("got %v rows/s from an idle frontend, want none", got)
+	if m.wait(1000) != 0 {
+		t.Error("got a wait before anything was measured")
 	}
-	m.observe(at(1000), true)
-	m.add(500)
-	m.observe(at(1049), true) // the window is not over
-	m.observe(at(1100), true)
-	if got := m.rowsPerSecond(); got != 5000 {
-		t.Fatalf("got %v rows/s, want 5000", got)
+	m.observe(at(0), false)
+	m.add(500, at(10))
+	m.observe(at(24), true) // the window is not over
+	m.observe(at(100), true)
+	// 5000 rows a second that stay 10 ms: 50 rows in the region.
+	for _, c := range []struct {
+		rows int64
+		want time.Duration
+	}{{0, 0}, {25, at(5)}, {50, at(10)}, {75, at(15)}, {10000, at(20)}} {
+		if got := m.wait(c.rows); got != c.want {
+			t.Errorf("with %d rows: got %v, want %v", c.rows, got, c.want)
+		}
+	}
+	if got := m.after(1000); got != 0 {
+		t.Errorf("1000 rows, never starved for a whole window: got %v, want 0", got)
+	}
+	m.add(500, at(10))
+	m.observe(at(200), true)
+	if got := m.after(1000); got != at(200) {
+		t.Errorf("1000 rows: got %v, want 200 ms", got)
 	}
 	m.observe(at(5000), true) // the device was away: no rows, no window
-	if got := m.rowsPerSecond(); got != 5000 {
-		t.Fatalf("got %v rows/s after a pause without rows, want 5000", got)
+	if got := m.after(1000); got != at(200) {
+		t.Errorf("after a pause without rows: got %v, want 200 ms", got)
 	}
+}
+
+// TestGoodputHoldsUnderOverload offers four times what the device does, with deadlines that are far shorter than what the
+// region could hold: without an estimate every row would be executed after its deadline.
+func TestGoodputHoldsUnderOverload(t *testing.T) {
+	cfg := testConfig()
+	b := newBench(t, cfg, 1<<20)
+	const perTick, offered = 8, 32 // chunks of 1 row in a tick of 2 ms
+	quit := make(chan struct{})
+	var wg sync.WaitGroup
+	executed := 0
+	wg.Go(func() {
+		tick := time.NewTicker(2 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+				executed += b.ring.complete(perTick, shmring.StatusOK)
+			}
+		}
+	})
+	request := encode(t, predictOf(1))
+	var answers []*answer
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for range 600 {
+		<-tick.C
+		for range offered {
+			a := newAnswer()
+			b.ScoreUnary(APIPredict, request, time.Now().Add(150*time.Millisecond), a)
+			answers = append(answers, a)
+		}
+	}
+	good := 0
+	for _, a := range answers {
+		a.wait(t)
+		if a.err == nil {
+			good++
+		}
+	}
+	close(quit)
+	wg.Wait()
+	t.Logf("%d calls offered, %d rows executed, %d in time", len(answers), executed, good)
+	if good < executed*6/10 {
+		t.Errorf("%d of %d executed rows were in time, want at least 60 %%", good, executed)
+	}
+	b.device(t, 1000)
+	b.restored(t)
 }
 
 func TestConfigViolationsAreAllReported(t *testing.T) {

@@ -165,9 +165,22 @@ func (k *call) unreserve() {
 	k.mu.Unlock()
 }
 
-// Complete takes the scores of one chunk from the ring. The tag is the chunk's first row.
+// A tag tells Complete which chunk it is: the first row, and when it was reserved, in µs since the call began.
+const tagRowBits = 23 // --max-request-rows is below 2^23
+
+func (k *call) tag(first int, now time.Duration) int {
+	return int((now-k.started)/time.Microsecond)<<tagRowBits | first
+}
+
+func (k *call) untag(tag int) (first int, reserved time.Duration) {
+	return tag & (1<<tagRowBits - 1), k.started + time.Duration(tag>>tagRowBits)*time.Microsecond
+}
+
+// Complete takes the scores of one chunk from the ring.
 func (k *call) Complete(tag int, scores []byte, status shmring.Status) {
-	width := k.core.shape.scoreBytes
+	c, width := k.core, k.core.shape.scoreBytes
+	first, reserved := k.untag(tag) // while the chunk is out, started does not change
+	c.rate.add(len(scores)/width, c.now()-reserved)
 	k.mu.Lock()
 	k.inflight--
 	rows := len(scores) / width
@@ -177,11 +190,10 @@ func (k *call) Complete(tag int, scores []byte, status shmring.Status) {
 	case status != shmring.StatusOK:
 		k.err = errDevice
 	default:
-		k.response.Fill(k.reply, tag, scores)
+		k.response.Fill(k.reply, first, scores)
 	}
 	k.settle()
-	k.core.giveBackRows(rows)
-	k.core.rate.add(rows)
+	c.giveBackRows(rows)
 }
 
 // fail ends the call of that generation with err, unless it has ended.

@@ -123,7 +123,7 @@ func (c *Core) place(g *gatherer, k *call, first, n int, wait bool) (placed int)
 			return placed
 		}
 		k.reserving()
-		if !c.ring.Reserve(&g.hold, n-placed, c.shape.whole, k, at) {
+		if !c.ring.Reserve(&g.hold, n-placed, c.shape.whole, k, k.tag(at, c.now())) {
 			if !wait || !c.awaitRoom(g, k, n-placed, at) {
 				k.unreserve()
 				return placed
@@ -150,7 +150,7 @@ func (c *Core) awaitRoom(g *gatherer, k *call, n, at int) bool {
 		if k.failed() {
 			return false
 		}
-		if c.ring.Reserve(&g.hold, n, c.shape.whole, k, at) {
+		if c.ring.Reserve(&g.hold, n, c.shape.whole, k, k.tag(at, c.now())) {
 			return true
 		}
 		c.space.wait(seen)

@@ -147,7 +147,10 @@ func (c *Core) stopping() bool {
 }
 
 // SetReady says that the frontend has warmed itself; health is not SERVING before.
-func (c *Core) SetReady() { c.ready.Store(true) }
+func (c *Core) SetReady() {
+	c.ready.Store(true)
+	c.ring.Wake() // the poll loop tells the others
+}
 
 // Serving reports whether new calls would be taken: ready, not draining, and a device owner that is up.
 func (c *Core) Serving() bool {

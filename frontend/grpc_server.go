@@ -83,14 +83,17 @@ func (g *grpcServer) serve(l net.Listener) error {
 const settleTime = 500 * time.Millisecond
 
 // drain ends the service in order: health says NOT_SERVING, connections are told to go, open calls end, new ones are
-// refused as "draining". It is bounded by --drain-timeout, after --drain-delay.
-func (g *grpcServer) drain() {
+// refused as "draining". It is bounded by --drain-timeout, after --drain-delay, and by ctx.
+func (g *grpcServer) drain(ctx context.Context) {
 	cfg := &g.core.cfg
 	g.health.shutdown()
 	if cfg.DrainDelay > 0 {
-		<-time.After(cfg.DrainDelay)
+		select {
+		case <-time.After(cfg.DrainDelay):
+		case <-ctx.Done():
+		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), cfg.DrainTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cfg.DrainTimeout)
 	defer cancel()
 	gone := make(chan struct{})
 	go func() {

@@ -232,7 +232,7 @@ func TestHealthFollowsTheOwnerAndTheDrain(t *testing.T) {
 	s.ring.state.Store(uint32(shmring.OwnerUp))
 	next(healthpb.HealthCheckResponse_SERVING)
 	start := time.Now()
-	s.server.drain()
+	s.server.drain(context.Background())
 	next(healthpb.HealthCheckResponse_NOT_SERVING)
 	if _, err := watch.Recv(); err == nil {
 		t.Error("the watch goes on after the drain, want its end")
@@ -258,7 +258,7 @@ func TestDrainLosesNoAnswer(t *testing.T) {
 	}
 	testutil.Eventually(t, 10*time.Second, "20 calls are open", func() bool { return s.open.Load() == 20 })
 	drained := make(chan struct{})
-	go func() { s.server.drain(); close(drained) }()
+	go func() { s.server.drain(context.Background()); close(drained) }()
 	testutil.Eventually(t, 10*time.Second, "draining", s.draining.Load)
 	s.device(t, 10)
 	wg.Wait()
@@ -282,7 +282,7 @@ func TestDrainIsBoundedByItsTimeout(t *testing.T) {
 	}()
 	testutil.Eventually(t, 10*time.Second, "the call is open", func() bool { return s.open.Load() == 1 })
 	start := time.Now()
-	s.server.drain() // no device: the call can't end
+	s.server.drain(context.Background()) // no device: the call can't end
 	if d := time.Since(start); d > 5*time.Second {
 		t.Errorf("drain took %s, want about 100 ms", d)
 	}

@@ -5,42 +5,81 @@ import (
 	"time"
 )
 
-// rateMeter measures how many rows a second come back while the frontend is saturated, that is while calls wait for room
-// during the whole of a window. Idle time would make the pace look lower than it is.
+// rateMeter measures what the region does for this frontend: how many rows a second come back, and how long a row spends
+// there from its reservation on. Both are taken over windows and smoothed.
+//
+// By Little's law pace × stay is the number of rows that were in the region on average. That number tells how today's
+// queue compares with the one that the stay was measured at.
 type rateMeter struct {
 	rows atomic.Int64 // completed, ever
-	pace atomic.Int64 // rows a second, smoothed; 0: not known
+	time atomic.Int64 // sum of their stays in ns
+
+	pace atomic.Int64 // rows a second, busy or not; 0: not known
+	stay atomic.Int64 // ns
+	full atomic.Int64 // rows a second while calls waited for room, so what the device can do; 0: not known
 
 	// Of the window; the poll loop's alone.
-	open  bool
-	start time.Duration
-	base  int64 // rows at the start
+	opened        bool
+	starved       bool // calls waited for room whenever we looked
+	start         time.Duration
+	rows0, stays0 int64
 }
 
 // rateWindow is long enough to hold several batches of any accelerator and short enough to follow a change of load.
-const rateWindow = 50 * time.Millisecond
+const rateWindow = 25 * time.Millisecond
 
-// add counts rows that came back.
-func (m *rateMeter) add(rows int) { m.rows.Add(int64(rows)) }
-
-// observe looks at the clock; saturated says whether calls wait for room right now. Only the poll loop calls it.
-func (m *rateMeter) observe(now time.Duration, saturated bool) {
-	rows := m.rows.Load()
-	if !saturated || !m.open {
-		m.open, m.start, m.base = saturated, now, rows
-		return
-	}
-	span := now - m.start
-	if span < rateWindow || rows == m.base { // a window without rows stays open: the device is away, not slow
-		return
-	}
-	pace := int64(float64(rows-m.base) / span.Seconds())
-	if old := m.pace.Load(); old != 0 {
-		pace = (3*old + pace) / 4
-	}
-	m.pace.Store(max(pace, 1))
-	m.start, m.base = now, rows
+// add counts rows that came back after the given stay.
+func (m *rateMeter) add(rows int, stay time.Duration) {
+	m.rows.Add(int64(rows))
+	m.time.Add(int64(rows) * int64(stay))
 }
 
-// rowsPerSecond is the smoothed pace, or 0 when the frontend was never saturated.
-func (m *rateMeter) rowsPerSecond() float64 { return float64(m.pace.Load()) }
+// observe looks at the clock; starved says whether calls wait for room. Only the poll loop calls it. A window without rows
+// stays open: the device is away, not slow.
+func (m *rateMeter) observe(now time.Duration, starved bool) {
+	rows, stays := m.rows.Load(), m.time.Load()
+	m.starved = m.starved && starved
+	if m.opened {
+		span, n := now-m.start, rows-m.rows0
+		if span < rateWindow || n == 0 {
+			return
+		}
+		pace := int64(float64(n) / span.Seconds())
+		smooth(&m.pace, pace)
+		smooth(&m.stay, (stays-m.stays0)/n)
+		if m.starved {
+			smooth(&m.full, pace)
+		}
+	}
+	m.opened, m.starved, m.start, m.rows0, m.stays0 = true, starved, now, rows, stays
+}
+
+func smooth(word *atomic.Int64, v int64) {
+	if old := word.Load(); old != 0 {
+		v = (old + v) / 2
+	}
+	word.Store(max(v, 1))
+}
+
+// maxGrowth bounds how much longer than lately a stay is expected to be because more rows are in the region than lately:
+// a larger batch costs less a row, so a sudden burst does not take in proportion. What goes beyond shows in the next window.
+const maxGrowth = 2
+
+// wait estimates how long a row stays in a region that holds so many rows of this frontend.
+func (m *rateMeter) wait(inRegion int64) time.Duration {
+	pace, stay := float64(m.pace.Load()), float64(m.stay.Load())
+	if pace == 0 || stay == 0 {
+		return 0
+	}
+	usual := pace * stay / float64(time.Second)
+	return time.Duration(stay * min(float64(inRegion)/max(usual, 1), maxGrowth))
+}
+
+// after is the time in which so many rows come back, if the frontend is saturated.
+func (m *rateMeter) after(rows int64) time.Duration {
+	full := float64(m.full.Load())
+	if full == 0 {
+		return 0
+	}
+	return time.Duration(float64(rows) / full * float64(time.Second))
+}

@@ -60,21 +60,12 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	core.Start()
 	defer core.Close()
 
-	starting, cancel := context.WithTimeout(ctx, cfg.WarmTimeout)
-	defer cancel()
-	go func() { // whatever ends the process also ends a warm-up that waits for a device that does not come
-		select {
-		case <-gone:
-		case s := <-signals:
-			signals <- s // for serve
-		case <-starting.Done():
+	if err := warmUntil(ctx, core, signals, gone); err != nil {
+		if errors.Is(err, errStopped) {
+			return nil
 		}
-		cancel()
-	}()
-	if err := core.warm(starting); err != nil {
 		return fmt.Errorf("start frontend %d: %w", cfg.Index, err)
 	}
-	cancel()
 	listener, err := inheritedListener(cfg.ListenerFD)
 	if err != nil {
 		return fmt.Errorf("start frontend %d: %w: %w", cfg.Index, errConfig, err)
@@ -91,6 +82,30 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return finish(ctx, server, served, signals, gone, log)
 }
 
+// errStopped says that the process was told to stop before it was ready.
+var errStopped = errors.New("told to stop")
+
+// warmUntil warms up, but not beyond --warm-timeout, a request to stop, or the end of the supervisor: a device that does not
+// come must not keep the process.
+func warmUntil(ctx context.Context, core *Core, signals <-chan os.Signal, gone <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, core.cfg.WarmTimeout)
+	defer cancel()
+	warmed := make(chan error, 1)
+	go func() { warmed <- core.warm(ctx) }()
+	var why error
+	select {
+	case err := <-warmed:
+		return err
+	case <-signals:
+		why = errStopped
+	case <-gone:
+		why = errors.New("warm up: the supervisor is gone")
+	}
+	cancel()
+	<-warmed
+	return why
+}
+
 // finish waits for a reason to stop and stops.
 func finish(ctx context.Context, server *grpcServer, served <-chan error, signals <-chan os.Signal, gone <-chan struct{}, log *slog.Logger) error {
 	select {
@@ -98,26 +113,34 @@ func finish(ctx context.Context, server *grpcServer, served <-chan error, signal
 		return err
 	case <-gone: // nobody would restart what this process depends on
 		server.server.Stop()
+		<-served
 		return errors.New("run frontend: the supervisor is gone")
 	case <-ctx.Done():
 	case <-signals:
 	}
 	log.Info("draining", "open_calls", server.core.open.Load())
+	patience, cut := context.WithCancel(context.Background())
+	defer cut()
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		server.drain()
+		server.drain(patience)
 	}()
+	var err error
 	select {
 	case <-drained:
-		<-served
-		log.Info("drained")
-		return nil
 	case <-gone:
-		return errors.New("drain frontend: the supervisor is gone")
+		err = errors.New("drain frontend: the supervisor is gone")
 	case <-signals:
-		return errors.New("drain frontend: told to stop a second time")
+		err = errors.New("drain frontend: told to stop a second time")
 	}
+	cut()
+	<-drained
+	<-served // nobody uses the mapped memory from here on
+	if err == nil {
+		log.Info("drained")
+	}
+	return err
 }
 
 // parts is what a frontend process attaches to.

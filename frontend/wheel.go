@@ -79,8 +79,8 @@ func (w *wheel) empty() bool {
 	return w.count == 0
 }
 
-// expired appends the calls whose deadline is not after now. They stay in the wheel until they are answered, and are
-// listed once only.
+// expired appends the calls whose deadline is not after now. They stay in the wheel until they are answered, so
+// one that a gatherer still holds is listed again a lap later, without effect.
 func (w *wheel) expired(due []timerRef, now time.Duration) []timerRef {
 	w.mu.Lock()
 	defer w.mu.Unlock()
