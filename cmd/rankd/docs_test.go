@@ -343,3 +343,21 @@ func checkFlags(t *testing.T, name string, cmd *cobra.Command, block string) {
 		}
 	}
 }
+
+func TestContributingNamesEveryMakeTargetAndLintRule(t *testing.T) {
+	text := page(t, "CONTRIBUTING.md")
+	for file, c := range map[string]struct{ pattern, row string }{
+		"Makefile":               {`(?m)^([a-z0-9-]+):.*## `, "`make %s`"},
+		"internal/lint/rules.go": {`\{"([a-z-]+)", check`, "| `%s` |"},
+	} {
+		found := regexp.MustCompile(c.pattern).FindAllStringSubmatch(page(t, file), -1)
+		if len(found) < 10 {
+			t.Errorf("%s: got %d names, want all of them", file, len(found))
+		}
+		for _, m := range found {
+			if want := fmt.Sprintf(c.row, m[1]); m[1] != "help" && !strings.Contains(text, want) {
+				t.Errorf("CONTRIBUTING.md: want %s, from %s", want, file)
+			}
+		}
+	}
+}
