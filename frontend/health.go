@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -56,17 +57,47 @@ func (h *healthService) shutdown() {
 	h.end()
 }
 
-// Watch streams changes until the client goes or the frontend drains.
+// Watch streams changes until the client goes or the frontend drains. The last thing that a watcher of a draining frontend
+// is told is that it does not serve.
 func (h *healthService) Watch(in *healthpb.HealthCheckRequest, stream grpc.ServerStreamingServer[healthpb.HealthCheckResponse]) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	defer context.AfterFunc(h.ended, cancel)()
-	return h.Server.Watch(in, &watchStream{ServerStreamingServer: stream, ctx: ctx})
+	w := &watchStream{ServerStreamingServer: stream, ctx: ctx, cancel: cancel}
+	defer context.AfterFunc(h.ended, w.end)()
+	return h.Server.Watch(in, w)
 }
 
+// watchStream ends a watch once it has to end and the watcher does not believe that the frontend serves.
 type watchStream struct {
 	grpc.ServerStreamingServer[healthpb.HealthCheckResponse]
-	ctx context.Context
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu    sync.Mutex
+	told  healthpb.HealthCheckResponse_ServingStatus
+	ended bool
 }
 
-func (s *watchStream) Context() context.Context { return s.ctx }
+func (w *watchStream) Context() context.Context { return w.ctx }
+
+func (w *watchStream) Send(r *healthpb.HealthCheckResponse) error {
+	err := w.ServerStreamingServer.Send(r)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.told = r.GetStatus()
+	w.settleLocked()
+	return err
+}
+
+func (w *watchStream) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	w.settleLocked()
+}
+
+func (w *watchStream) settleLocked() {
+	if w.ended && w.told != healthpb.HealthCheckResponse_SERVING {
+		w.cancel()
+	}
+}
