@@ -8,12 +8,10 @@ import (
 	"math"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	xla "github.com/gomlx/go-xla/pkg/pjrt"
-	"golang.org/x/sys/unix"
 
 	"rankd/deviceowner/executor"
 	"rankd/deviceowner/pjrt"
@@ -168,62 +166,6 @@ func checkSeveralArraysAndColumnsKeepTheirPlaces(t *testing.T, backend string) {
 			}
 		}
 	}
-}
-
-// Two launches are always in flight, each over mapped memory that is overwritten as soon as its done was called.
-func TestI1HostMemoryIsFreeOnceDoneIsCalled(t *testing.T) {
-	both(t, checkHostMemoryIsFreeOnceDoneIsCalled)
-}
-
-func checkHostMemoryIsFreeOnceDoneIsCalled(t *testing.T, backend string) {
-	if falseRaces && backend == pjrt.BackendGoXLA {
-		t.Skip("run the race detector with -tags race_mu: the binding's pool is not locked otherwise")
-	}
-	const bucket, slots, rounds = 64, 2, 400
-	o := dotOptions(t, backend)
-	o.Depth = slots
-	e := open(t, o, bucket)
-	mem, err := unix.Mmap(-1, 0, slots*bucket*64, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Munmap(mem) })
-	var wg sync.WaitGroup
-	for s := range slots {
-		wg.Go(func() {
-			b := &executor.Batch{
-				Bucket: bucket, Rows: bucket, Arrays: [][]byte{mem[s*bucket*64 : (s+1)*bucket*64]},
-				Scores: make([]byte, bucket*4),
-			}
-			done := make(chan error, 1)
-			for n := range rounds {
-				base := float32(1000*s + n)
-				for r := range bucket {
-					copy(b.Arrays[0][r*64:], floats(base+float32(r), 0, 0, 0))
-				}
-				if err := e.Launch(b, func(err error) {
-					for i := range b.Arrays[0] {
-						b.Arrays[0][i] = 0xff // NaN in every column
-					}
-					done <- err
-				}); err != nil {
-					t.Error(err)
-					return
-				}
-				if err := <-done; err != nil {
-					t.Error(err)
-					return
-				}
-				for r := range bucket {
-					if got, want := float(b.Scores, r), base+float32(r)+0.5; got != want {
-						t.Errorf("slot %d round %d row %d: got %v, want %v", s, n, r, got, want)
-						return
-					}
-				}
-			}
-		})
-	}
-	wg.Wait()
 }
 
 func TestI2NoBufferOutlivesItsBatch(t *testing.T) { both(t, checkNoBufferOutlivesItsBatch) }

@@ -32,6 +32,10 @@ func (e *Executor) judge(err error) error {
 		return nil
 	}
 	err = fmt.Errorf("run batch: %w", err)
+	if errors.Is(err, executor.ErrDead) { // a cached program that does not work
+		e.isDead.Store(true)
+		return err
+	}
 	if !suspicious(err) {
 		return err
 	}
