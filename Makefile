@@ -18,7 +18,7 @@ TEST_ENV := RANKD_REQUIRE_PLUGIN=1 RANKD_REQUIRE_SERVER=1 RANKD_BIN=$(CURDIR)/$(
 .PHONY: help
 help: ## print this list
 	@echo "rankd: make TARGET"
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  %-12s %s\n", $$1, $$2}'
 
 .PHONY: demo
 demo: $(BIN) $(PLUGIN) ## build, make a model, serve it, score it over gRPC, stop

@@ -20,27 +20,14 @@ import (
 	"rankd/shmring"
 )
 
-// errConfig marks errors that the same arguments would bring again.
-var errConfig = errors.New("bad configuration")
-
 // ExitCode is the exit status that belongs to what Run returned.
-func ExitCode(err error) config.ExitCode {
-	switch {
-	case err == nil:
-		return config.ExitOK
-	case errors.Is(err, errConfig):
-		return config.ExitBadConfig
-	case shmring.Unusable(err):
-		return config.ExitCorruptRegion
-	}
-	return config.ExitError
-}
+func ExitCode(err error) config.ExitCode { return config.CodeOf(err, shmring.Unusable(err)) }
 
 // Run is the main function of the device owner's process: it opens the device, compiles every bucket, takes the role,
 // says that it is ready, and executes batches until SIGTERM, the end of ctx, or the end of the supervisor.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err := cfg.Validate(); err != nil {
-		return fmt.Errorf("start device owner: %w: %w", errConfig, err)
+		return fmt.Errorf("start device owner: %w: %w", config.ErrBad, err)
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -82,7 +69,7 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger) (err error) {
 		os.Exit(int(config.ExitCorruptRegion))
 	}
 	if len(cfg.BellFDs) < region.Geometry().Frontends {
-		return fmt.Errorf("%w: --bell-fds: got %d descriptors, want one for each of %d frontends", errConfig, len(cfg.BellFDs), region.Geometry().Frontends)
+		return fmt.Errorf("%w: --bell-fds: got %d descriptors, want one for each of %d frontends", config.ErrBad, len(cfg.BellFDs), region.Geometry().Frontends)
 	}
 	exec, buckets, err := openDevice(ctx, cfg, page.Owner(), log)
 	if err != nil {
@@ -102,7 +89,7 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger) (err error) {
 		Ring: ring, Geometry: region.Geometry(), Executor: exec, Config: *cfg, Buckets: buckets, Counters: page.Owner(), Log: log,
 	})
 	if err != nil {
-		return fmt.Errorf("%w: %w", errConfig, err)
+		return fmt.Errorf("%w: %w", config.ErrBad, err)
 	}
 	if cfg.ReadyFD >= 0 {
 		if err := child.Announce(cfg.ReadyFD, child.Ready{Layout: shmring.LayoutVersion, Incarnation: cfg.Incarnation}); err != nil {
@@ -130,7 +117,7 @@ func unlessStopped(ctx context.Context, err error) error {
 func openDevice(ctx context.Context, cfg *Config, counters *stats.Block, log *slog.Logger) (executor.Executor, []int, error) {
 	bundle, err := model.Open(cfg.Model)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", errConfig, err)
+		return nil, nil, fmt.Errorf("%w: %w", config.ErrBad, err)
 	}
 	buckets := cfg.BucketsFor(bundle.Manifest)
 	began := time.Now()

@@ -14,7 +14,8 @@ type Config struct {
 	child.Inherited
 	Model    string `flag:"model" help:"directory of the model bundle"`
 	Batching string `flag:"batching" oneof:"continuous|linger|fused|off" help:"when a batch is closed; with off each request is a batch of its own"`
-	// DrainTimeout is the supervisor's --drain-timeout.
+	// DrainDelay and DrainTimeout follow from the supervisor's flags of these names.
+	DrainDelay   time.Duration `flag:"drain-delay" unit:"duration" min:"0s" max:"60s" help:"time between health saying NOT_SERVING and connections being told to go"`
 	DrainTimeout time.Duration `flag:"drain-timeout" unit:"duration" min:"0s" help:"longest drain after SIGTERM; calls that are still open then are cut"`
 	Settings
 }
@@ -33,7 +34,6 @@ type Settings struct {
 	GatherWorkers int           `flag:"gather-workers" unit:"goroutines" min:"0" max:"256" help:"goroutines that look up the rest of large requests and of those that waited for room; 0: as many as the process has CPUs, at most 8"`
 	NoDeadlineMS  int           `flag:"no-deadline-ms" unit:"ms" min:"10" max:"3600000" help:"longest life of a call that brings no deadline, or a later one"`
 	RestartGrace  time.Duration `flag:"restart-grace" unit:"duration" min:"0s" max:"1.5s" help:"how long calls wait for a device owner that is dead and backing off before they are refused"`
-	DrainDelay    time.Duration `flag:"drain-delay" unit:"duration" min:"0s" max:"60s" help:"time between health saying NOT_SERVING and connections being told to go, so that balancers look away first"`
 
 	MaxStreams         uint32        `flag:"max-concurrent-streams" unit:"streams" min:"1" help:"open calls on one connection"`
 	MaxConnectionAge   time.Duration `flag:"max-connection-age" unit:"duration" min:"0s" help:"a connection older than this is asked to reconnect, which spreads clients over frontends; 0: never"`
@@ -64,7 +64,6 @@ func DefaultSettings() Settings {
 		GatherWorkers: 0,
 		NoDeadlineMS:  60000,
 		RestartGrace:  time.Second,
-		DrainDelay:    0,
 
 		MaxStreams:         1024,
 		MaxConnectionAge:   0,

@@ -152,9 +152,11 @@ func (c *Core) SetReady() {
 	c.ring.Wake() // the poll loop tells the others
 }
 
-// Serving reports whether new calls would be taken: ready, not draining, and a device owner that is up.
+// Serving reports whether new calls would be taken: ready, not draining, and a device owner that is up or started again at
+// once after its death, which costs calls latency and no more.
 func (c *Core) Serving() bool {
-	return c.ready.Load() && !c.draining.Load() && !c.ring.Draining() && c.ring.OwnerState() == shmring.OwnerUp
+	owner := c.ring.OwnerState()
+	return c.ready.Load() && !c.draining.Load() && !c.ring.Draining() && (owner == shmring.OwnerUp || owner == shmring.OwnerRestarting)
 }
 
 // Drain refuses new calls from now on and returns when the open ones have been replied to, or with ctx's error.

@@ -18,28 +18,15 @@ import (
 	"rankd/tables"
 )
 
-// errConfig marks errors that the same arguments would bring again.
-var errConfig = errors.New("bad configuration")
-
 // ExitCode is the exit status that belongs to what Run returned.
-func ExitCode(err error) config.ExitCode {
-	switch {
-	case err == nil:
-		return config.ExitOK
-	case errors.Is(err, errConfig):
-		return config.ExitBadConfig
-	case shmring.Unusable(err):
-		return config.ExitCorruptRegion
-	}
-	return config.ExitError
-}
+func ExitCode(err error) config.ExitCode { return config.CodeOf(err, shmring.Unusable(err)) }
 
 // Run is the main function of a frontend process: it attaches to what the supervisor made, warms itself through to the
 // device, says that it is ready, and serves until SIGTERM, the end of ctx, or the end of the supervisor. It returns nil
 // after an orderly drain. A second SIGTERM ends it at once.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err := cfg.Validate(); err != nil {
-		return fmt.Errorf("start frontend: %w: %w", errConfig, err)
+		return fmt.Errorf("start frontend: %w: %w", config.ErrBad, err)
 	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -53,7 +40,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	defer p.close()
 	core, err := newCore(cfg, p.manifest, p.tables, p.ring, shapeOf(p.region.Geometry(), cfg), &meter{p.block}, log)
 	if err != nil {
-		return fmt.Errorf("start frontend %d: %w: %w", cfg.Index, errConfig, err)
+		return fmt.Errorf("start frontend %d: %w: %w", cfg.Index, config.ErrBad, err)
 	}
 	server := newGRPCServer(core, log)
 	core.OnState(server.health.set)
@@ -68,7 +55,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	}
 	listener, err := inheritedListener(cfg.ListenerFD)
 	if err != nil {
-		return fmt.Errorf("start frontend %d: %w: %w", cfg.Index, errConfig, err)
+		return fmt.Errorf("start frontend %d: %w: %w", cfg.Index, config.ErrBad, err)
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.serve(listener) }()
@@ -164,7 +151,7 @@ func attach(cfg *Config, log *slog.Logger) (_ *parts, err error) {
 	}()
 	bundle, err := model.Open(cfg.Model)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errConfig, err)
+		return nil, fmt.Errorf("%w: %w", config.ErrBad, err)
 	}
 	p.manifest = bundle.Manifest
 	if p.page, err = stats.Attach(cfg.StatsFD); err != nil {
@@ -189,10 +176,10 @@ func (p *parts) attachRegion(cfg *Config, log *slog.Logger) (err error) {
 		os.Exit(int(config.ExitCorruptRegion))
 	}
 	if err := fits(p.manifest, p.region.Geometry()); err != nil {
-		return fmt.Errorf("%w: %w", errConfig, err)
+		return fmt.Errorf("%w: %w", config.ErrBad, err)
 	}
 	if len(cfg.BellFDs) != 1 {
-		return fmt.Errorf("%w: --bell-fds: got %v, want one descriptor", errConfig, cfg.BellFDs)
+		return fmt.Errorf("%w: --bell-fds: got %v, want one descriptor", config.ErrBad, cfg.BellFDs)
 	}
 	if p.bell, err = bell.Open(cfg.BellFDs[0]); err != nil {
 		return err

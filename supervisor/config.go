@@ -26,6 +26,7 @@ type Config struct {
 	ShmDir     string `flag:"shm-dir" help:"directory for shared memory files; empty: the best one that is mounted"`
 	KeepTables bool   `flag:"keep-tables" help:"leave the tables in memory at exit, so that the next start finds them loaded"`
 
+	DrainDelay   time.Duration `flag:"drain-delay" unit:"duration" min:"0s" max:"60s" help:"time between health saying NOT_SERVING and connections being told to go, so that balancers look away first"`
 	DrainTimeout time.Duration `flag:"drain-timeout" unit:"duration" min:"0s" max:"1h" help:"longest drain after SIGTERM; calls that are still open then are cut"`
 	OwnerReady   time.Duration `flag:"owner-ready-timeout" unit:"duration" min:"100ms" max:"24h" help:"longest start of the device owner, compilation included"`
 	FrontReady   time.Duration `flag:"frontend-ready-timeout" unit:"duration" min:"100ms" max:"1h" help:"longest start of a frontend, warming included"`

@@ -24,14 +24,24 @@ func (l *loop) drain(err error, now time.Time) {
 		l.log.Error("server ends", slog.Any("error", err))
 	}
 	l.phase, l.err = phaseDraining, err
-	l.drainUntil = now.Add(l.cfg.DrainTimeout + exitGrace)
+	l.refuseAt = now.Add(l.cfg.DrainDelay)
+	l.drainUntil = l.refuseAt.Add(l.cfg.DrainTimeout + exitGrace)
 	l.notify.send("STOPPING=1", "STATUS=draining")
-	l.ring().SetDraining()
-	signalAll(l.frontends, unix.SIGTERM)
+	signalAll(l.frontends, unix.SIGTERM) // each says NOT_SERVING at once, and goes on to take calls for the delay
+	l.refuse(now)
+}
+
+// refuse tells the frontends through the ring, once the delay is over, that new calls are refused.
+func (l *loop) refuse(now time.Time) {
+	if !l.refuseAt.IsZero() && !now.Before(l.refuseAt) {
+		l.refuseAt = time.Time{}
+		l.ring().SetDraining()
+	}
 }
 
 // continueDrain takes the next step of the drain, if it is time for one.
 func (l *loop) continueDrain(now time.Time) {
+	l.refuse(now)
 	owner := []*place{l.owner}
 	switch {
 	case running(l.frontends) > 0:

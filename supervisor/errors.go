@@ -1,12 +1,16 @@
 package supervisor
 
-import "errors"
+import (
+	"errors"
+
+	"rankd/internal/config"
+)
 
 var (
 	// ErrServed is wrapped when another server lives at the address or under the instance name.
 	ErrServed = errors.New("already served")
 	// ErrBadConfig is wrapped when a child refused its configuration: another start would end the same way.
-	ErrBadConfig = errors.New("bad configuration")
+	ErrBadConfig = config.ErrBad
 	// ErrCut is returned when a drain ended by killing processes, which cuts calls off.
 	ErrCut = errors.New("drain was cut off")
 )

@@ -43,6 +43,8 @@ type loop struct {
 	rebuilds   backoff
 	everServed bool
 
+	refuseAt time.Time // new calls are refused from then on; zero: they are, or there is no drain
+
 	drainUntil time.Time // when frontends are killed
 	ownerUntil time.Time // when the owner is killed; zero: it was not asked to stop
 	cut        bool      // a process was killed in the drain

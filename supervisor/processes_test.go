@@ -288,6 +288,31 @@ func TestI7SecondSignalEndsTheDrainAtOnce(t *testing.T) {
 	}
 }
 
+func TestCallsAreRefusedOnlyAfterTheDrainDelay(t *testing.T) {
+	s := testServer(t, map[string]string{roleFrontend: "stubborn"}) // they stay, as if they were in their delay
+	s.cfg.DrainDelay, s.cfg.DrainTimeout = 300*time.Millisecond, 0
+	s.start()
+	s.awaitReady()
+	began := time.Now()
+	s.signals <- unix.SIGTERM
+	s.await("the drain", func(st Status) bool { return st.Phase == string(phaseDraining) })
+	s.ring.with(func() {
+		if s.ring.draining && time.Since(began) < s.cfg.DrainDelay {
+			t.Error("the ring was told of the drain before the delay was over")
+		}
+	})
+	testutil.Eventually(t, 10*time.Second, "the ring to be told of the drain", func() (told bool) {
+		s.ring.with(func() { told = s.ring.draining })
+		return told
+	})
+	if err := s.end(); !errors.Is(err, ErrCut) {
+		t.Errorf("got %v, want ErrCut", err)
+	}
+	if took := time.Since(began); took < s.cfg.DrainDelay+exitGrace {
+		t.Errorf("frontends were killed after %v, want the delay of %v and %v for their exit first", took, s.cfg.DrainDelay, exitGrace)
+	}
+}
+
 func TestI7DrainIsBounded(t *testing.T) {
 	s := testServer(t, map[string]string{roleFrontend: "stubborn"})
 	s.cfg.DrainTimeout = 0

@@ -1,7 +1,9 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -104,8 +106,11 @@ func TestI1SecondServerOfAnAddressIsRefused(t *testing.T) {
 			}
 		})
 	}
-	if st, err := FindState(cfg.RunDir, "", cfg.Listen); err == nil {
-		t.Errorf("got state %+v under a name made from the address, want none: the instance was named", st)
+	if st, err := FindState(cfg.RunDir, "", cfg.Listen); err != nil || st.PID != first.Process.Pid {
+		t.Errorf("got state %+v, %v by the address, want that of the first server", st, err)
+	}
+	if st, err := FindState(cfg.RunDir, "", "127.0.0.1:1"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got state %+v, %v by an address that nobody serves, want %v", st, err, fs.ErrNotExist)
 	}
 	if st, err := FindState(cfg.RunDir, cfg.Instance, ""); err != nil || st.PID != first.Process.Pid {
 		t.Errorf("got state %+v, %v, want that of the first server", st, err)

@@ -77,7 +77,7 @@ func (c *serveConfig) run(ctx context.Context) error {
 		return withCode(fmt.Errorf("serve: %w", err), config.ExitBadConfig)
 	}
 	if err := supervisor.Run(ctx, c.supervisor, c.deps(bundle, log)); err != nil {
-		return fmt.Errorf("serve: %w", err)
+		return withCode(fmt.Errorf("serve: %w", err), config.CodeOf(err, false))
 	}
 	return nil
 }
@@ -95,6 +95,11 @@ func (c *serveConfig) check() (*model.Bundle, error) {
 	if err := c.geometry(bundle.Manifest).Validate(); err != nil {
 		return nil, err
 	}
+	for _, rows := range c.owner.BucketsFor(bundle.Manifest) {
+		if _, err := bundle.ProgramText(rows); err != nil {
+			return nil, fmt.Errorf("check --buckets: %w", err)
+		}
+	}
 	if c.owner.Executor == device.KindPJRT { // better now than after the tables were loaded, by a child that is started again and again
 		if _, err := pjrt.ResolvePlugin(c.owner.Plugin, c.owner.Platform); err != nil {
 			return nil, err
@@ -106,6 +111,7 @@ func (c *serveConfig) check() (*model.Bundle, error) {
 func (c *serveConfig) frontendConfig(in child.Inherited) frontend.Config {
 	return frontend.Config{
 		Inherited: in, Model: c.supervisor.Model, Batching: c.owner.Batching,
+		DrainDelay:   c.supervisor.DrainDelay,
 		DrainTimeout: c.supervisor.DrainTimeout * 9 / 10, // so that a frontend cuts its calls itself before it is killed
 		Settings:     c.frontend,
 	}
@@ -159,13 +165,22 @@ func (c *serveConfig) executorText() string {
 
 func (c *serveConfig) loadTables(ctx context.Context, b *model.Bundle, instance string, progress func(done, total int64), log *slog.Logger) (*supervisor.Tables, error) {
 	shown := newProgressLog(log)
-	s, err := tables.Acquire(ctx, b, tables.Options{
+	o := tables.Options{
 		Instance: instance, Dir: c.supervisor.ShmDir, Log: log,
 		Progress: func(done, total int64) {
 			progress(done, total)
 			shown(done, total)
 		},
-	})
+	}
+	// What a former run left of another model goes first: there may be no room for both.
+	removed, err := tables.Reclaim(ctx, o, b.Manifest.TablesDigest())
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range removed {
+		log.Info("removed the tables of a former run", "path", path)
+	}
+	s, err := tables.Acquire(ctx, b, o)
 	if err != nil {
 		return nil, err
 	}

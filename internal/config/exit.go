@@ -1,6 +1,25 @@
 package config
 
-import "strconv"
+import (
+	"errors"
+	"strconv"
+)
+
+// ErrBad marks errors that the same arguments would bring again.
+var ErrBad = errors.New("bad configuration")
+
+// CodeOf is the exit code of a role that ended with err; corrupt says that the shared region is to blame.
+func CodeOf(err error, corrupt bool) ExitCode {
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.Is(err, ErrBad):
+		return ExitBadConfig
+	case corrupt:
+		return ExitCorruptRegion
+	}
+	return ExitError
+}
 
 // ExitCode is what a child's exit status means to the supervisor's restart policy.
 type ExitCode int
