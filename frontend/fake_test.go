@@ -213,10 +213,12 @@ func (r *fakeRing) TotalPendingRows() int64        { return r.pending.Load() + r
 func (r *fakeRing) OwnerState() shmring.OwnerState { return shmring.OwnerState(r.state.Load()) }
 func (r *fakeRing) Draining() bool                 { return r.drain.Load() }
 
-func (r *fakeRing) Wait(atMost time.Duration) {
+func (r *fakeRing) Wait(atMost time.Duration) (rung bool) {
 	select {
 	case <-r.bell:
+		return true
 	case <-time.After(atMost):
+		return false
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math"
 	"net"
-	"os"
 	"time"
 
 	"google.golang.org/grpc"
@@ -73,7 +72,7 @@ func (g *grpcServer) rescue(err *error) {
 
 // serve accepts connections until drain or stop; it returns nil after either.
 func (g *grpcServer) serve(l net.Listener) error {
-	if err := g.server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+	if err := g.server.Serve(countedListener{l, g.core.meter.block}); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("serve gRPC on %s: %w", l.Addr(), err)
 	}
 	return nil
@@ -112,24 +111,6 @@ func (g *grpcServer) drain(ctx context.Context) {
 	}
 	g.server.Stop()
 	<-gone
-}
-
-// inheritedListener makes a listener of a descriptor that the supervisor passed on. The socket stays open in the
-// supervisor, and with it the queue of connections that nobody has accepted.
-//
-// net.FileListener works on a duplicate, which shares the socket's O_NONBLOCK with every process that has it; it sets the
-// flag, as everyone who accepts from the socket wants it.
-func inheritedListener(fd int) (net.Listener, error) {
-	f := os.NewFile(uintptr(fd), "listener")
-	if f == nil {
-		return nil, fmt.Errorf("open listener: got descriptor %d, want an open socket", fd)
-	}
-	defer f.Close()
-	l, err := net.FileListener(f)
-	if err != nil {
-		return nil, fmt.Errorf("open listener on descriptor %d: %w", fd, err)
-	}
-	return l, nil
 }
 
 // predictor is rankd.v1.PredictionService; its one method is a stream of the scorer.

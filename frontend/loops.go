@@ -3,25 +3,33 @@ package frontend
 import (
 	"time"
 
+	"rankd/internal/stats"
 	"rankd/shmring"
 )
 
 // deliver takes finished chunks from the region and lets the transports write the replies of one batch together.
-func (c *Core) deliver() {
-	if c.ring.Poll() == 0 {
-		return
+// It returns how many.
+func (c *Core) deliver() int {
+	n := c.ring.Poll()
+	if n == 0 {
+		return 0
 	}
 	for _, f := range c.batchEnd {
 		f()
 	}
+	return n
 }
 
 // pollLoop waits for the frontend's bell: scores, room, or a change of state. Every wait is bounded, since a peer may die
 // between its store and its ring.
 func (c *Core) pollLoop() {
 	defer c.done.Done()
+	rung := true
 	for {
-		c.deliver()
+		delivered := c.deliver()
+		if !rung {
+			c.wokenByTimer(delivered)
+		}
 		starved := c.starved()
 		c.rate.observe(c.now(), starved)
 		if starved {
@@ -36,7 +44,25 @@ func (c *Core) pollLoop() {
 			return
 		default:
 		}
-		c.ring.Wait(shmring.MaxPark)
+		if rung = c.ring.Wait(shmring.MaxPark); rung {
+			c.meter.block.Inc(stats.WakesBell)
+		}
+	}
+}
+
+// lateRing is how much later than its store an owner's ring may come, if its process loses the processor in between.
+const lateRing = 50 * time.Millisecond
+
+// wokenByTimer counts a wait that ended by time. If there were scores to deliver the owner has stored them and, unless the
+// wake-up was lost, rings now.
+func (c *Core) wokenByTimer(delivered int) {
+	switch {
+	case delivered == 0:
+		c.meter.block.Inc(stats.WakesTimer)
+	case c.ring.Wait(lateRing):
+		c.meter.block.Inc(stats.WakesBell)
+	default:
+		c.meter.block.Inc(stats.WakesTimerWithWork)
 	}
 }
 

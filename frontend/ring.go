@@ -19,8 +19,8 @@ type ring interface {
 	TotalPendingRows() int64
 	OwnerState() shmring.OwnerState
 	Draining() bool
-	// Wait returns when the bell rings, after at most the given time, or for no reason.
-	Wait(atMost time.Duration)
+	// Wait returns when the bell rings, or after at most the given time; it reports whether it was the bell.
+	Wait(atMost time.Duration) (rung bool)
 	// Wake makes the current or next Wait return.
 	Wake()
 }
@@ -57,7 +57,10 @@ func (r *shmRing) TotalPendingRows() int64        { return r.region.TotalPending
 func (r *shmRing) OwnerState() shmring.OwnerState { return r.region.OwnerState() }
 func (r *shmRing) Draining() bool                 { return r.region.Draining() }
 
-// Wait does not look at why it ended: the caller looks at the region in any case.
-func (r *shmRing) Wait(atMost time.Duration) { _, _ = r.bell.Wait(atMost) }
+// Wait counts an error as a ring: the caller looks at the region in any case.
+func (r *shmRing) Wait(atMost time.Duration) (rung bool) {
+	rung, err := r.bell.Wait(atMost)
+	return rung || err != nil
+}
 
 func (r *shmRing) Wake() { r.bell.Ring() }
