@@ -1,6 +1,7 @@
 package device_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"math"
@@ -118,6 +119,47 @@ func TestDemoScoresEqualTheReference(t *testing.T) {
 		if math.Abs(got-want[r]) > 1e-5 { // float32 sums of a few hundred terms against float64
 			t.Errorf("row %d: got %v, want %v", r, got, want[r])
 		}
+	}
+}
+
+// A device owner that starts again finds its programs, compiles nothing and scores the same.
+func TestSecondStartLoadsWhatTheFirstCompiled(t *testing.T) {
+	b := smallDemo(t)
+	o := device.Options{
+		Kind: device.KindPJRT, Plugin: pjrttest.CPU(t), Platform: "cpu", Buckets: b.Manifest.Buckets,
+		Cache: filepath.Join(t.TempDir(), "cache"),
+	}
+	var scores [2][]byte
+	for start := range scores {
+		e := open(t, b, o)
+		for _, bucket := range b.Manifest.Buckets {
+			if err := e.Compile(t.Context(), bucket); err != nil {
+				t.Fatal(err)
+			}
+			rows := make([]byte, bucket*b.Manifest.Packed[0].Stride)
+			for i := 0; i+4 <= len(rows); i += 4 {
+				binary.LittleEndian.PutUint32(rows[i:], math.Float32bits(float32(math.Sin(float64(i+bucket)))))
+			}
+			batch := &executor.Batch{Bucket: bucket, Rows: bucket, Arrays: [][]byte{rows}, Scores: make([]byte, bucket*b.Manifest.ScoreBytes())}
+			done := make(chan error, 1)
+			if err := e.Launch(batch, func(err error) { done <- err }); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			scores[start] = append(scores[start], batch.Scores...)
+		}
+		want := uint64(3)
+		if start > 0 {
+			want = 0
+		}
+		if total, _ := e.(device.Counter).Compiles(); total != want {
+			t.Errorf("start %d: got %d compiles, want %d", start, total, want)
+		}
+	}
+	if !bytes.Equal(scores[0], scores[1]) {
+		t.Error("scores of the two starts differ")
 	}
 }
 

@@ -198,14 +198,15 @@ func TestCacheThatCannotBeUsedIsNoReasonNotToServe(t *testing.T) {
 
 func TestCacheDirOfASetting(t *testing.T) {
 	t.Setenv("CACHE_DIRECTORY", "/var/cache/rankd:/other")
-	t.Setenv("XDG_CACHE_HOME", "/home/x/.cache")
+	home := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", home)
 	for setting, want := range map[string]string{"": "", "/a": "/a", pjrt.AutoCache: "/var/cache/rankd/executables"} {
 		if got := pjrt.CacheDir(setting); got != want {
 			t.Errorf("%q: got %q, want %q", setting, got, want)
 		}
 	}
 	t.Setenv("CACHE_DIRECTORY", "")
-	if got := pjrt.CacheDir(pjrt.AutoCache); got != "/home/x/.cache/rankd/executables" {
+	if got := pjrt.CacheDir(pjrt.AutoCache); got != filepath.Join(home, "rankd", "executables") {
 		t.Errorf("without systemd: got %q", got)
 	}
 	t.Setenv("XDG_CACHE_HOME", "")

@@ -1,34 +1,64 @@
 // Package pjrt runs batches on any device that has a PJRT plugin: XLA's CPU plugin, CUDA, TPU. It implements
-// executor.Executor over the plugin's C API, through the go-xla binding.
+// executor.Executor over the plugin's C API, and keeps compiled programs on disk so that a process that starts again serves
+// within a fraction of a second.
 //
 // # Nouns
 //
 //   - plugin: a shared library that exports GetPjrtApi. It is loaded once a process and never unloaded.
 //   - device: the first device of the plugin's client, with the program's weights on it.
 //   - bucket: a batch size for which the program is compiled; all buckets share the weights.
+//   - backend: what calls the plugin. The shim is this package's own C code; the go-xla binding is kept beside it, behaves
+//     alike and is what the shim is measured against. It keeps no compiled programs and always copies rows.
+//   - image: a compiled program as the plugin serializes it. The execache package keeps images; see there for the files.
 //   - worker: a goroutine that takes one launch at a time through upload, execution and download. There are Depth of them.
 //
 // # Invariants
 //
-//	I1  Host memory is copied in both directions: when done is called the device no longer refers to the batch's memory.
-//	I2  Every device buffer that a batch made is destroyed before its done is called, whether it succeeded or not.
-//	I3  A bucket is usable only after one run on zeros whose result was a single float32 [bucket, columns].
-//	I4  A Launch never compiles; a Compile after the first Launch is counted and logged.
-//	I5  The binding neither downloads anything nor writes to stderr: its log goes to Options.Log. The plugin is told to print
-//	    errors only (TF_CPP_MIN_LOG_LEVEL=2 unless it is set).
+//	I1  When done is called the device no longer refers to the batch's memory, whether rows were copied or lent (HostMemory):
+//	    the plugin's own word for it is awaited after the buffers over that memory are destroyed.
+//	I2  Every device buffer and event that a batch made is destroyed before its done is called, whether it succeeded or not.
+//	I3  A compiled bucket is usable only after one run on zeros whose result was a single float32 [bucket, columns].
+//	I4  A Launch never compiles; a compilation after the first Launch is counted and logged. Loading an image is no compilation.
+//	I5  Nothing here writes to stderr or downloads anything: what there is to say goes to Options.Log. The plugin is told to
+//	    print errors only (TF_CPP_MIN_LOG_LEVEL=2 unless it is set).
+//	I6  The layouts in abi.h are those of the official header; a test compiles a comparison of every member. A function that
+//	    the plugin's table may lack is asked for before it is called.
+//	I7  An image runs only if everything that its compilation depended on is the same: the plugin's file, its version and kind of
+//	    device, the processor, compile and client options, the number of threads, and the program's text. It must have the
+//	    right form. One of at most 64 rows runs on zeros first; the first run of a larger one is a trial (below).
+//
+// # The shim
+//
+// abi.h describes the part of the C API that is used; shim.c and batch.c hold sequences of calls, so that a batch is one cgo
+// call and the Go side allocates nothing for it. The plugin's arguments are filled in once a concurrent run and only their
+// results reset. Objects that it holds are counted by kind, and tests see that none is left.
+//
+// # Compiled programs on disk
+//
+// With Options.CacheDir, Compile looks there first, and New starts to load Options.Buckets at once, several at a time. The key
+// holds the program's text rather than a digest of the whole model: weights are arguments, so a model that was trained again
+// finds its programs. What is damaged, foreign or stale is logged, compiled anew and replaced. A program that kills its
+// process while it is loaded or first run leaves the marker of its trial behind, and the next process compiles instead; one
+// whose first run fails makes the executor dead, so that there is a next process. A plugin that cannot serialize is asked
+// once a process. A process killed by somebody else in a trial costs one compilation too.
+//
+// Measured on two shared cores with the full dense network (64 MB of weights): 14 ms to load the CPU plugin, 4 ms for its
+// client, 40 ms for the weights, 8 ms an image where a compilation takes 300 to 800 ms, and the runs on zeros, 100 ms for the
+// buckets up to 64 together. A run of 4096 rows takes 2 s, which is why I7 leaves it to the first batch.
 //
 // # Processors
 //
 // XLA's CPU client sizes its thread pools from the CPU affinity of the thread that opens it, and those threads inherit that
 // affinity. So the affinity is set (CPUs, DeviceThreads) on a locked thread before the plugin is loaded, and taken back
-// afterwards; compilation and the launching threads use the same processors. Nothing else in the process is pinned. There
-// is no other way to bound the CPU plugin's threads, which would otherwise compete with the frontends.
+// afterwards; compilation, loading and the launching threads use the same processors. Nothing else in the process is pinned.
+// There is no other way to bound the CPU plugin's threads, which would otherwise compete with the frontends.
 //
 // # Concurrency
 //
 // Compile, Launch and Close may be called from different goroutines. Launch does not block: it hands the batch to a worker.
-// done is called on a worker's goroutine. Under the race detector build with -tags race_mu as well: it locks a pool of the
-// binding that is otherwise guarded by pinning, which the detector cannot see.
+// done is called on a worker's goroutine. A worker waits for the device inside C, so it occupies a thread meanwhile. Under the
+// race detector the go-xla backend needs -tags race_mu as well: it locks a pool of the binding that is otherwise guarded by
+// pinning, which the detector cannot see. The shim needs no tag.
 //
 // # Failure
 //
@@ -37,5 +67,5 @@
 // Launch. A call that never returns cannot be interrupted: whoever watches the age of the batch in flight ends the process.
 // A missing, truncated or foreign plugin file is an error before the dynamic loader sees it. A parameter of main is compared
 // by the plugin only in size with what it gets: a program with another element type of the same width is found by
-// comparing scores with the bundle's golden ones.
+// comparing scores with the bundle's golden ones. A cache that cannot be used is logged and not used.
 package pjrt
