@@ -57,7 +57,7 @@ func (l *Loop) launchNext() bool {
 		l.rerunHad = false
 		switch {
 		case !l.ring.Wanted(i): // all of it was a dead frontend's
-			l.complete(i, shmring.StatusOK)
+			l.ring.Complete(i, shmring.StatusOK)
 		case tried:
 			l.startRerun(i)
 		default:
@@ -166,6 +166,6 @@ func (l *Loop) collect(c completion) {
 		copy(l.queue[1:], l.queue)
 		l.queue[0] = p.slab
 	default:
-		l.complete(p.slab, shmring.StatusOK)
+		l.ring.Complete(p.slab, shmring.StatusOK)
 	}
 }

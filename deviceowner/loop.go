@@ -51,7 +51,7 @@ type Loop struct {
 type slab struct {
 	firstRow time.Time // when the loop saw the first row of this life; zero: not yet, or a predecessor did
 	closed   time.Time // when the loop saw that it was closed
-	taken    bool      // it is closed, and in the queue, on the device or rerun
+	taken    bool      // it was put into the queue in this life
 }
 
 // Options is what a Loop is made of.
@@ -235,12 +235,6 @@ func (l *Loop) openSlabs() int {
 		n++
 	}
 	return n
-}
-
-// complete publishes a slab's outcome; from here on it is its frontends'.
-func (l *Loop) complete(i int, status shmring.Status) {
-	l.ring.Complete(i, status)
-	l.slabs[i].taken = false
 }
 
 // drainLimit bounds how long the loop goes on with closed slabs after it was told to stop. It is well below what the

@@ -315,12 +315,7 @@ func TestATurnOfABatchAllocatesNothing(t *testing.T) {
 	c := newCall(t, 0, 1<<30)
 	r.loop.exec = &instant{depth: 2}
 	cycle := func() {
-		v, ok := r.fronts[0].Reserve(1, false, c, 0)
-		if !ok {
-			t.Fatal("no room")
-		}
-		writeRows(&v, 0)
-		r.fronts[0].Commit(&v)
+		r.send(c)
 		for r.loop.turn() {
 		}
 		r.fronts[0].Poll()

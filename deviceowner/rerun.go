@@ -56,7 +56,6 @@ func (l *Loop) stepRerun() bool {
 	}
 	l.rerun = nil
 	l.ring.CompleteAlone(r.slab)
-	l.slabs[r.slab].taken = false
 	return true
 }
 

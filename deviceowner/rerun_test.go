@@ -114,6 +114,44 @@ func TestI6ARerunAndTheQueueTakeTurns(t *testing.T) {
 	r.wantAtRest()
 }
 
+func TestI7AFailedBatchIsRerunBeforeThoseThatWereClosedLater(t *testing.T) {
+	r := newRig(t, setup{batching: "off", depth: 1})
+	for i := range uint32(3) {
+		r.request(0, 10+10*i, 2)
+	}
+	r.settle()
+	r.exec.flight(0).endWith(errDevice)
+	r.settle()
+	r.exec.wantRows([]uint32{10, 11})
+}
+
+func TestI7ASuccessorKeepsTheOrderOfClosedSlabs(t *testing.T) {
+	for wrap := range 5 { // the open slab is each of the five in turn
+		r := newRig(t, setup{batching: "fused", depth: 1})
+		for i := range uint32(wrap) {
+			r.request(0, i, 1)
+			r.settle()
+			r.finish(0)
+			r.deliver()
+			r.settle()
+		}
+		var calls []*call
+		for i := range uint32(4) {
+			calls = append(calls, r.request(0, 100*(i+1), 1))
+			if i < 3 {
+				r.settle() // launched, closed, closed; the last one is in the open slab
+			}
+		}
+		r.succeed(2)
+		for _, want := range []uint32{100, 200, 300, 400} {
+			r.settle()
+			r.exec.wantRows([]uint32{want})
+			r.finish(0)
+		}
+		r.wantAnswered(calls...)
+	}
+}
+
 func TestTwoFailedBatchesAreRerunOneAfterTheOther(t *testing.T) {
 	r := newRig(t, setup{batching: "off", depth: 2})
 	a, b, c := r.request(0, 10, 2), r.request(0, 20, 2), r.request(0, 30, 2)

@@ -37,6 +37,14 @@ func (r *rig) stop(v *running) {
 	}
 }
 
+// draining tells the loop to stop and waits until it has begun to.
+func (r *rig) draining(v *running) {
+	r.t.Helper()
+	v.cancel()
+	testutil.Eventually(r.t, 10*time.Second, "the loop to hear of the end", r.loop.stopped.Load)
+	r.awaitBeats(2)
+}
+
 // await takes scores until the call is answered.
 func (r *rig) await(calls ...*call) {
 	r.t.Helper()
@@ -83,12 +91,15 @@ func TestI5TheLoopTurnsWhileALaunchHangs(t *testing.T) {
 	r.awaitBeats(3)
 	testutil.Eventually(t, 10*time.Second, "the launch to become old", func() bool { return r.super.OldestLaunch() > 50*time.Millisecond })
 	other := r.request(0, 20, 1) // the other place goes on
-	r.exec.await(2)[1].end()
+	both := r.exec.await(2)
+	if age := r.super.OldestLaunch(); age < 50*time.Millisecond {
+		t.Errorf("the oldest launch is %v old, want the age of the one that hangs", age)
+	}
+	both[1].end()
 	r.await(other)
 	r.wantUnanswered(hung)
-	before := r.super.OldestLaunch()
-	if before < 50*time.Millisecond {
-		t.Errorf("the oldest launch is %v old, want the age of the one that hangs", before)
+	if age := r.super.OldestLaunch(); age < 50*time.Millisecond {
+		t.Errorf("the oldest launch is %v old, want the age of the one that hangs", age)
 	}
 	v.cancel()
 	r.awaitBeats(3) // also while it waits for the end
@@ -123,6 +134,9 @@ func TestTheEndFinishesWhatIsClosedAndOpen(t *testing.T) {
 			r.fronts[0].Commit(&late.res)
 			r.stop(v)
 			r.wantAnswered(append(calls, late)...)
+			if v := r.region.View(); batching != "off" && v.OpenMask != 0 {
+				t.Errorf("open slabs %#x after the end, want none", v.OpenMask)
+			}
 			r.loop.ring.Recycle()
 			r.wantAtRest()
 		})
@@ -134,8 +148,7 @@ func TestTheEndDoesNotWaitForACommitForEver(t *testing.T) {
 	late := r.reserve(0, 10, 1)
 	r.settle()
 	v := r.run(t.Context())
-	v.cancel()
-	r.awaitBeats(3)
+	r.draining(v)
 	r.clock.advance(drainLimit)
 	r.stop(v)
 	r.fronts[0].Commit(&late.res)
@@ -143,6 +156,28 @@ func TestTheEndDoesNotWaitForACommitForEver(t *testing.T) {
 	r.settle()
 	r.finish(0)
 	r.wantAnswered(late)
+}
+
+func TestNothingIsLaunchedAfterTheLimit(t *testing.T) {
+	r := newRig(t, setup{batching: "off", depth: 1})
+	r.request(0, 10, 1)
+	r.request(0, 20, 1)
+	r.settle()
+	v := r.run(t.Context())
+	r.draining(v)
+	r.clock.advance(drainLimit)
+	r.exec.flight(0).end()
+	r.stop(v)
+	r.exec.wantRows()
+}
+
+func TestI8AnEndJustBeforeTheSleepPreventsIt(t *testing.T) {
+	r := newRig(t, setup{batching: "continuous", depth: 1})
+	r.loop.stopped.Store(true)
+	r.loop.parked = parked{recheck: r.loop.parked.recheck}
+	if !r.loop.recheck() {
+		t.Error("the loop would sleep although it was told to stop")
+	}
 }
 
 func TestAnEndWithoutWorkIsImmediate(t *testing.T) {
