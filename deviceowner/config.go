@@ -24,6 +24,7 @@ type Settings struct {
 	Executor      string `flag:"executor" oneof:"pjrt|sim" help:"what runs the batches: a PJRT plugin, or a simulated accelerator for measuring the host path"`
 	Platform      string `flag:"platform" oneof:"cpu|cuda|tpu" help:"which PJRT plugin to look for"`
 	Plugin        string `flag:"plugin" help:"path of the PJRT plugin; empty: the installed one of the platform"`
+	Executables   string `flag:"executable-cache" help:"directory that keeps compiled programs for the next start, written by this user alone; auto: executables in the service's or the user's cache directory; empty: none is kept"`
 	DeviceThreads int    `flag:"device-threads" min:"0" max:"1024" unit:"threads" help:"threads of the cpu platform; 0: as many as owner-cpus allows"`
 	OwnerCPUs     []int  `flag:"owner-cpus" unit:"CPU numbers" help:"CPUs on which the device owner and the cpu platform's threads run; empty: all"`
 
@@ -45,7 +46,7 @@ func Default() Config { return Config{Inherited: child.NoDescriptors(), Settings
 // DefaultSettings is the part of Default that a person may set.
 func DefaultSettings() Settings {
 	return Settings{
-		Executor: "pjrt", Platform: "cpu",
+		Executor: "pjrt", Platform: "cpu", Executables: "auto",
 		Batching: "continuous", MaxDelay: time.Millisecond, PipelineDepth: 2, Straggler: 2 * time.Second,
 		SimCall: 350 * time.Microsecond, SimRow: 1500 * time.Nanosecond, SimVerify: "columns",
 	}

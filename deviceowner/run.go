@@ -113,7 +113,7 @@ func unlessStopped(ctx context.Context, err error) error {
 	return err
 }
 
-// openDevice opens the executor and compiles every bucket, with a log line each, since a compilation may take seconds.
+// openDevice opens the executor and makes every bucket ready: loaded from the cache, or compiled, which may take seconds each.
 func openDevice(ctx context.Context, cfg *Config, counters *stats.Block, log *slog.Logger) (executor.Executor, []int, error) {
 	bundle, err := model.Open(cfg.Model)
 	if err != nil {
@@ -123,19 +123,22 @@ func openDevice(ctx context.Context, cfg *Config, counters *stats.Block, log *sl
 	began := time.Now()
 	exec, err := device.Open(bundle, device.Options{
 		Kind: cfg.Executor, Depth: cfg.PipelineDepth, Plugin: cfg.Plugin, Platform: cfg.Platform, Threads: cfg.DeviceThreads,
-		CPUs: cfg.OwnerCPUs, SimCall: cfg.SimCall, SimRow: cfg.SimRow, SimFull: cfg.SimVerify == "full", Log: log,
+		CPUs: cfg.OwnerCPUs, Cache: cfg.Executables, Buckets: buckets, SimCall: cfg.SimCall, SimRow: cfg.SimRow, SimFull: cfg.SimVerify == "full", Log: log,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	log.Info("device opened", "device", exec.Name(), "seconds", time.Since(began).Seconds())
-	for i, b := range buckets {
-		began := time.Now()
+	for _, b := range buckets {
 		if err := exec.Compile(ctx, b); err != nil {
 			return nil, nil, errors.Join(err, exec.Close())
 		}
-		counters.Inc(stats.CompilesBefore)
-		log.Info("bucket compiled", "rows", b, "number", i+1, "of", len(buckets), "seconds", time.Since(began).Seconds())
 	}
+	var compiled uint64
+	if c, ok := exec.(device.Counter); ok {
+		compiled, _ = c.Compiles()
+	}
+	counters.Add(stats.CompilesBefore, compiled)
+	log.Info("buckets ready", "buckets", len(buckets), "compiled", compiled, "seconds", time.Since(began).Seconds())
 	return exec, buckets, nil
 }

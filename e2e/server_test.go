@@ -321,7 +321,7 @@ func (s *server) logSinceStart() string { return s.logText()[s.started:] }
 
 func (s *server) logTail(lines int) string {
 	all := slices.DeleteFunc(strings.Split(strings.TrimSpace(s.logText()), "\n"), func(line string) bool {
-		return strings.Contains(line, `"msg":"bucket compiled"`)
+		return strings.Contains(line, `"msg":"bucket ready"`)
 	})
 	all = all[max(0, len(all)-lines):]
 	for i, line := range all {

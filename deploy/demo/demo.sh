@@ -45,7 +45,7 @@ until "$rankd" inspect ready --run-dir "$dir/run" --instance demo >/dev/null 2>&
   fi
   sleep 0.2
 done
-sed -nE 's/.*msg="bucket compiled".* rows=([0-9]+) seconds=([0-9.e-]+).*/compiled for batches of \1 rows in \2 s/p' "$dir/server.log"
+sed -nE 's/.*msg="bucket ready".* rows=([0-9]+) seconds=([0-9.e-]+) source=([a-z]+).*/program for batches of \1 rows: from the \3 in \2 s/p' "$dir/server.log"
 echo "ready"
 "$rankd" inspect tables --run-dir "$dir/run" --instance demo | grep pages
 "$rankd" inspect memory --run-dir "$dir/run" --instance demo
