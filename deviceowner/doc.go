@@ -31,6 +31,12 @@
 //
 // The first row is the first that the loop sees: a parked loop sees it when it is committed.
 //
+// # Counters
+//
+// Batches, rows, sizes and launches by bucket count every launch, those of reruns included, so rows of a rerun count
+// twice. The wait of a batch is from its first row, as above, to its launch: the longest that any of its rows has waited.
+// It is observed once a batch, and not for what a predecessor has closed. The time on the device ends with the done call.
+//
 // # Concurrency
 //
 // One goroutine runs the loop and owns the ring's Owner. The executor's done calls arrive on any goroutine; they put a

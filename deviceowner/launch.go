@@ -77,12 +77,12 @@ func (l *Loop) launchWhole(i int) {
 		p.batch.Arrays = append(p.batch.Arrays, l.ring.Array(i, a, 0, size))
 	}
 	p.batch.Scores = l.ring.Scores(i, 0, size)
-	if first := l.slabs[i].firstRow; !first.IsZero() { // zero: a predecessor saw it
-		l.counters.Observe(stats.StageWait, int64(l.now().Sub(first)))
-	}
 	l.ring.Begin(i)
 	p.slab, p.alone = i, false
 	l.start(place)
+	if first := l.slabs[i].firstRow; !first.IsZero() { // zero: a predecessor saw it
+		l.counters.Observe(stats.StageWait, int64(p.began.Sub(first)))
+	}
 }
 
 // prepare sets the sizes of a batch of some rows and returns the rows of its bucket.

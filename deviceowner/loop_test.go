@@ -4,11 +4,8 @@ import (
 	"errors"
 	"maps"
 	"math/rand/v2"
-	"strconv"
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"rankd/internal/stats"
 	"rankd/shmring"
@@ -261,38 +258,15 @@ func TestBatchesArePaddedToTheNextBucketAndCounted(t *testing.T) {
 	if want := map[int]int{1: 1, 2: 1, 4: 2, 8: 4}; !maps.Equal(launches, want) {
 		t.Errorf("launches by bucket: %v, want %v", launches, want)
 	}
-	if got := exportedLaunches(t, r.page); !maps.Equal(got, launches) {
-		t.Errorf("exported launches by bucket: %v, want %v", got, launches)
+	for i, rows := range r.loop.buckets {
+		if got := r.counters.Launches(i); got != uint64(launches[rows]) {
+			t.Errorf("launches of %d rows: counted %d, want %d", rows, got, launches[rows])
+		}
 	}
 	r.wantCount(stats.Batches, "batches", testCapacity)
 	r.wantCount(stats.BatchRows, "rows", uint64(rows))
 	r.wantCount(stats.PaddedRows, "padded rows", 1+3+2+1)
 	r.wantAtRest()
-}
-
-// exportedLaunches returns the launches by bucket as Prometheus gets them.
-func exportedLaunches(t *testing.T, page *stats.Page) map[int]int {
-	t.Helper()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(stats.NewCollector(page, 1))
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[int]int{}
-	for _, f := range families {
-		if f.GetName() != "rankd_device_launches_total" {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			rows, err := strconv.Atoi(m.GetLabel()[0].GetValue())
-			if err != nil {
-				t.Fatal(err)
-			}
-			got[rows] = int(m.GetCounter().GetValue())
-		}
-	}
-	return got
 }
 
 func TestALoopThatCannotWorkIsRefused(t *testing.T) {

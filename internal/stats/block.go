@@ -31,6 +31,9 @@ func (b *Block) SetBucketRows(i, rows int) { b.bucketRows[i].Store(uint32(rows))
 // Launch counts a launch of the batch size in place i.
 func (b *Block) Launch(i int) { b.launches[i].Add(1) }
 
+// Launches reads the launches of the batch size in place i.
+func (b *Block) Launches(i int) uint64 { return b.launches[i].Load() }
+
 // Observe puts a value into a histogram: nanoseconds, or rows for BatchSize. A negative value counts as zero.
 func (b *Block) Observe(h Histogram, value int64) {
 	v := uint64(max(value, 0))
