@@ -44,10 +44,13 @@ func (m *rateMeter) observe(now time.Duration, starved bool) {
 		if span < rateWindow || n == 0 {
 			return
 		}
-		pace := int64(float64(n) / span.Seconds())
+		pace, lately := int64(float64(n)/span.Seconds()), m.pace.Load()
 		smooth(&m.pace, pace)
 		smooth(&m.stay, (stays-m.stays0)/n)
 		if m.starved {
+			// The first window in which calls wait may be one in which the device was away. Taken by itself it would say that
+			// the device is slow, and calls would be refused that are served in time.
+			m.full.CompareAndSwap(0, lately)
 			smooth(&m.full, pace)
 		}
 	}
