@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -61,12 +62,7 @@ func TestKilledFrontendFailsOnlyItsOwnCalls(t *testing.T) {
 	l.stop()
 	l.wantRight(t)
 	l.wantNoFailure(t, func(f failure) bool {
-		for _, r := range rounds {
-			if r.excuses(f) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(rounds, func(r round) bool { return r.excuses(f) })
 	})
 	if got := s.scrape()["rankd_frontend_restarts_total"]; got != float64(kills) {
 		t.Errorf("got %v restarts of frontends, want %d", got, kills)

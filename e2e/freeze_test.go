@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,11 +12,12 @@ import (
 )
 
 func TestFrozenDeviceOwnerFailsNoCall(t *testing.T) {
-	s, l, _ := deathLoad(t, 2, options{flags: []string{"--frontends=2"}})
+	s, l, _ := deathLoad(t, 2, options{flags: []string{"--frontends=2", "--buckets=1,4,16"}})
 	for range 2 {
 		l.progress(s, 200)
 		owner := s.owner()
 		send(t, owner, unix.SIGSTOP)
+		s.awaitFull()
 		<-time.After(time.Second) // shorter than the hang timeout and than the calls' patience
 		send(t, owner, unix.SIGCONT)
 		l.progress(s, 200)
@@ -25,6 +27,42 @@ func TestFrozenDeviceOwnerFailsNoCall(t *testing.T) {
 	l.wantNoFailure(t, noExcuse)
 	if m := s.scrape(); m["rankd_owner_restarts_total"] != 0 || m["rankd_frontend_restarts_total"] != 0 {
 		t.Errorf("got %v and %v restarts of owner and frontends, want none", m["rankd_owner_restarts_total"], m["rankd_frontend_restarts_total"])
+	}
+	s.wantAtRest()
+}
+
+// The ring is full, nobody empties it, and a frontend that has rows in every slab dies.
+func TestFrontendKilledWhileTheRingIsFullFailsOnlyItsOwnCalls(t *testing.T) {
+	s, l, rng := deathLoad(t, 2, options{flags: []string{"--frontends=2", "--buckets=1,4,16"}})
+	var rounds []round
+	for range size(t, "RANKD_E2E_KILLS", 3) {
+		l.progress(s, 200)
+		victim, owner := s.child("frontend", rng.IntN(2)), s.owner()
+		r := round{lanes: map[*lane]bool{}}
+		for _, lane := range l.lanes {
+			r.lanes[lane] = s.frontendOf(lane) == victim.Index
+		}
+		send(t, owner, unix.SIGSTOP)
+		s.awaitFull()
+		r.began = time.Now()
+		send(t, victim, unix.SIGKILL)
+		s.until(limit, "the killed frontend to be reaped", func() bool { return !alive(victim) }, func() string { return "" })
+		send(t, owner, unix.SIGCONT)
+		s.awaitWhole(victim)
+		for _, lane := range l.lanes {
+			lane.connect(t)
+		}
+		r.ended = time.Now()
+		rounds = append(rounds, r)
+	}
+	l.progress(s, 200)
+	l.stop()
+	l.wantRight(t)
+	l.wantNoFailure(t, func(f failure) bool {
+		return slices.ContainsFunc(rounds, func(r round) bool { return r.excuses(f) })
+	})
+	if got := s.scrape()["rankd_owner_restarts_total"]; got != 0 {
+		t.Errorf("got %v restarts of the device owner, want none", got)
 	}
 	s.wantAtRest()
 }

@@ -12,7 +12,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"rankd/frontend/wire/kservepb"
 	"rankd/frontend/wire/rankdpb"
@@ -60,13 +62,19 @@ func (s *server) dial(extra ...grpc.DialOption) *lane {
 	return l
 }
 
-// connect waits until the lane is accepted.
+// connect waits until the lane is accepted. A connection may break once more while its frontend ends.
 func (l *lane) connect(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	if _, err := l.infer.ServerLive(ctx, &kservepb.ServerLiveRequest{}, grpc.WaitForReady(true)); err != nil {
-		t.Fatalf("connect: %v", err)
+	for {
+		_, err := l.infer.ServerLive(ctx, &kservepb.ServerLiveRequest{}, grpc.WaitForReady(true))
+		if err == nil {
+			return
+		}
+		if status.Code(err) != codes.Unavailable {
+			t.Fatalf("connect: %v", err)
+		}
 	}
 }
 
