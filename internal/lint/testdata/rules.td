@@ -122,8 +122,8 @@ import "rankd/model"
 ----
 frontend/a.go:3: frontend must not import deviceowner/pjrt (it may: frontend/..., shmring, tables, model, internal/...): move the code or pass it in as an interface
 newthing/a.go:3: newthing has no row in the import table: add one to internal/lint/imports.go
-shmring/a_test.go:3: shmring must not import google.golang.org/grpc: that belongs to cmd/..., client, predict, frontend/..., bench/..., internal/...
-supervisor/a.go:4: supervisor must not import google.golang.org/grpc: that belongs to cmd/..., client, predict, frontend/..., bench/..., internal/...
+shmring/a_test.go:3: shmring must not import google.golang.org/grpc: that belongs to cmd/..., client, predict, frontend/..., bench/..., internal/..., e2e
+supervisor/a.go:4: supervisor must not import google.golang.org/grpc: that belongs to cmd/..., client, predict, frontend/..., bench/..., internal/..., e2e
 supervisor/a.go:5: supervisor must not import frontend (it may: shmring, tables, model, internal/...): move the code or pass it in as an interface
 
 imports
