@@ -48,6 +48,7 @@ type world interface {
 	stopped() bool                // a process is stopped
 	held() string                 // with a process stopped for long: what the others can't do; "": nothing
 	resume()                      // stopped processes go on
+	check()                       // that the region is sound at any moment
 	describe(word unsafe.Pointer) string
 }
 
@@ -290,11 +291,15 @@ func (s *simulator) run() {
 		simulated = nil
 	}()
 	var ready []*actor
+	decisions := 0
 	for {
 		s.bury()
 		s.resumeDue()
 		if s.failure != "" {
 			return
+		}
+		if decisions++; decisions%64 == 0 {
+			s.world.check()
 		}
 		last := s.current
 		ready = ready[:0]

@@ -18,6 +18,7 @@ import (
 // mutant is the deliberate bug that is active. Only the copy of the package that TestMutantsAreFound builds looks at it.
 var mutant string
 
+// lateRegistrations is what one of the mutants needs to remember.
 var lateRegistrations = map[*writer]func(){}
 
 // edit is a piece of a file that a mutant replaces.
@@ -178,6 +179,7 @@ func TestHunt(t *testing.T) {
 		seed, failure := uint64(0), ""
 		for failure == "" && seed < huntLimit {
 			seed++
+			clear(lateRegistrations)
 			sc := newScenario(seed)
 			failure = simulate(sc, mem, sc.strategy(0)).sim.failure
 		}

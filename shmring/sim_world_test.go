@@ -190,9 +190,13 @@ func (w *simWorld) exited(p *process) {
 			i--
 		}
 	}
+	w.check()
+}
+
+func (w *simWorld) check() {
 	w.outside(func() {
 		for _, line := range w.region.Check(false) {
-			w.sim.fail("check after the death of %s: %s", p.name, line)
+			w.sim.fail("check in mid-flight: %s", line)
 		}
 	})
 }
