@@ -9,9 +9,9 @@ import (
 	"rankd/deviceowner/pjrt/execache"
 )
 
-// provenRows is the largest bucket that is run on zeros when it comes from the cache. A run of thousands of rows takes
-// longer than everything else that a warm start does.
-const provenRows = 64
+// provenRows is the largest bucket that is run on zeros when it comes from the cache: enough to see that images work on this
+// device. Runs of many rows would take longer than everything else that a warm start does.
+const provenRows = 16
 
 // unproven is a program from the cache that this process has not run. Its first run is a trial of its entry: if the process
 // dies in it, or it fails for another reason than memory, the next process compiles.
