@@ -1,9 +1,6 @@
 package frontend
 
-import (
-	"rankd/internal/faults"
-	"rankd/tables"
-)
+import "rankd/tables"
 
 // gatherer is the scratch memory of one goroutine that looks up rows.
 type gatherer struct {
@@ -129,7 +126,6 @@ func (c *Core) place(g *gatherer, k *call, first, n int, wait bool) (placed int)
 				return placed
 			}
 		}
-		faults.Hit("frontend.reserved")
 		c.fill(g, k, at, first+n)
 		placed += g.hold.N // before the commit: the hold is the ring's afterwards
 		c.ring.Commit(&g.hold)
