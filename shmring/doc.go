@@ -7,7 +7,8 @@
 //   - region: the mapped memory: a header with control words, a block per frontend, and the slabs.
 //   - slab: one device batch under construction: Capacity rows as one packed array per dtype, their scores, a table of reservations.
 //   - reservation: a run of rows in a slab that one writer fills and then commits.
-//   - epoch: the number of a slab's life. Every slab word carries it, so that a stale word reads as "not yet".
+//   - epoch: the number of a slab's life, never 0. Every slab word carries it, so that a stale word, or one that was never
+//     written, reads as "not yet".
 //   - writer token: the right of a frontend's goroutine to hold a reservation; its word is odd meanwhile.
 //   - incarnation: the number of a process in a role (frontend i, owner), raised at each restart by the supervisor.
 //
@@ -100,6 +101,15 @@
 //
 // A Frontend may be used by any goroutine of its process. Owner and Supervisor belong to one goroutine each; Owner.Wake may
 // be called by any. Nobody waits for another process while it holds a reservation, and every wait is bounded by MaxPark.
+//
+// # Simulation
+//
+// In a build with the tag ringsim the words of the region are wrappers that hand the processor to a simulator before each
+// access. The simulator runs frontends, owner and supervisor as coroutines over this very code, decides from a seed who
+// goes on, kills and stops processes between any two accesses, and checks every run: Check, one owner a row, each request of
+// a living process answered once by what was computed from its own rows, nobody asleep with work left. "make sim" runs a
+// million schedules, enumerates small cases, and hunts the deliberate bugs of testdata/mutants.txt, all of which it must
+// find. A schedule that fails is reduced and printed with the command that repeats it.
 //
 // # Failure
 //

@@ -1,7 +1,8 @@
 package shmring
 
 // syncPoint names a place between two steps of the protocol. A process may be killed at any instruction; what matters is
-// between which stores, and each such place has a name. Tests yield, stop or kill an actor there.
+// between which stores, and each such place has a name, at which tests with real processes stop or kill them. The
+// simulation interrupts its actors before every access to a shared word and shows the names in its traces.
 type syncPoint string
 
 // The sync points, in the order in which one request meets them.
