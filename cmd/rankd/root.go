@@ -38,7 +38,7 @@ func newRoot() *cobra.Command {
 	)
 	root.SetHelpCommandGroupID("tools")
 	root.SetCompletionCommandGroupID("tools")
-	root.AddCommand(newServe(), newFrontend(), newDeviceOwner(), newModel(), newPredict(), newInspect())
+	root.AddCommand(newServe(), newFrontend(), newDeviceOwner(), newModel(), newPredict(), newInspect(), newBench())
 	return root
 }
 

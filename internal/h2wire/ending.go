@@ -112,6 +112,8 @@ func (c *Client) goAway(p []byte) *ConnError {
 	return nil
 }
 
+const deadlineText = "the deadline has passed"
+
 // Expire ends the calls whose deadline has passed, and returns the next deadline or an earlier time; 0: there is none.
 func (c *Client) Expire(now time.Duration) time.Duration {
 	c.now = now
@@ -129,7 +131,6 @@ func (c *Client) Expire(now time.Duration) time.Duration {
 		}
 		return false
 	}
-	const text = "the deadline has passed"
 	dropped := c.waiting.remove(late)
 	var open []*stream
 	for _, s := range c.streams {
@@ -138,11 +139,11 @@ func (c *Client) Expire(now time.Duration) time.Duration {
 		}
 	}
 	for s := dropped.pop(); s != nil; s = dropped.pop() {
-		c.tell(s, codes.DeadlineExceeded, text, nil)
+		c.tell(s, codes.DeadlineExceeded, deadlineText, nil)
 	}
 	for _, s := range open {
 		if c.streams[s.id] == s {
-			c.abort(s, ErrCodeCancel, codes.DeadlineExceeded, text)
+			c.abort(s, ErrCodeCancel, codes.DeadlineExceeded, deadlineText)
 		}
 	}
 	if len(open) > 0 {

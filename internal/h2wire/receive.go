@@ -186,6 +186,11 @@ func (c *Client) reset(h Header, p []byte) *ConnError {
 	}
 	if s := c.streams[h.Stream]; s != nil {
 		code := ErrCode(binary.BigEndian.Uint32(p))
+		if d := s.call.Deadline; code == ErrCodeCancel && d > 0 && c.now+2*expireIdle >= d {
+			// The server, which counts from when the request came to it, was told the deadline too; our clock is only read by Expire.
+			c.endStream(s, codes.DeadlineExceeded, deadlineText, nil)
+			return nil
+		}
 		c.endStream(s, codeOfReset(code), "the server reset the stream: "+code.String(), nil)
 	}
 	return nil
