@@ -15,6 +15,7 @@ import (
 	"rankd/internal/bell"
 	"rankd/internal/child"
 	"rankd/internal/config"
+	"rankd/internal/faults"
 	"rankd/internal/stats"
 	"rankd/model"
 	"rankd/shmring"
@@ -49,6 +50,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 }
 
 func run(ctx context.Context, cfg *Config, log *slog.Logger) (err error) {
+	faults.Hit("owner.start")
 	page, err := stats.Attach(cfg.StatsFD)
 	if err != nil {
 		return err

@@ -1,6 +1,9 @@
 package frontend
 
-import "rankd/tables"
+import (
+	"rankd/internal/faults"
+	"rankd/tables"
+)
 
 // gatherer is the scratch memory of one goroutine that looks up rows.
 type gatherer struct {
@@ -186,6 +189,7 @@ func (c *Core) fill(g *gatherer, k *call, at, end int) {
 			g.window[a] = rows[done*c.shape.strides[a]:]
 		}
 		c.tables.Sweep(&g.plan, g.window, row-g.first, n)
+		faults.Hit("frontend.half_written") // the pooled vectors are in their rows, the dense features are not
 		k.query.CopyDense(g.window, row, n)
 		done += n
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rankd/internal/child"
+	"rankd/internal/faults"
 	"rankd/internal/stats"
 	"rankd/shmring"
 
@@ -82,6 +83,7 @@ func (l *loop) fill(p *place, now time.Time) {
 		l.log.Error("child cannot be started", slog.String("child", p.String()), slog.Any("error", err))
 		return
 	}
+	faults.Hit("supervisor.started") // the state file does not name the child yet
 	l.log.Info("child started", slog.String("child", p.String()), slog.Int("pid", p.process.PID),
 		slog.Uint64("epoch", uint64(p.incarnation)), slog.Any("arguments", s.args))
 	l.writeState()
@@ -155,6 +157,7 @@ func (l *loop) handle(e event, now time.Time) {
 // reaped takes a process out of its place: it will never run again.
 func (l *loop) reaped(p *place, e event, now time.Time) {
 	wasReady, killed := p.ready, e.from.killed
+	faults.Hit("supervisor.reaped") // nobody else knows yet
 	p.process, p.ready = nil, false
 	p.last = ending(e.status)
 	if e.err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"rankd/deviceowner"
 	"rankd/frontend"
+	"rankd/internal/faults"
 )
 
 // newFrontend is the role that the supervisor starts for each frontend process.
@@ -16,6 +17,7 @@ func newFrontend() *cobra.Command {
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			faults.Become(faults.Frontend, cfg.Index, cfg.Incarnation)
 			err := frontend.Run(cmd.Context(), cfg, newLogger("json"))
 			return withCode(err, frontend.ExitCode(err))
 		},
@@ -33,6 +35,7 @@ func newDeviceOwner() *cobra.Command {
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			faults.Become(faults.DeviceOwner, cfg.Index, cfg.Incarnation)
 			err := deviceowner.Run(cmd.Context(), cfg, newLogger("json"))
 			return withCode(err, deviceowner.ExitCode(err))
 		},

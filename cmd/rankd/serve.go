@@ -15,6 +15,7 @@ import (
 	"rankd/internal/bell"
 	"rankd/internal/child"
 	"rankd/internal/config"
+	"rankd/internal/faults"
 	"rankd/internal/hugemem"
 	"rankd/model"
 	"rankd/shmring"
@@ -71,6 +72,7 @@ func newServe() *cobra.Command {
 }
 
 func (c *serveConfig) run(ctx context.Context) error {
+	faults.Become(faults.Supervisor, 0, 1)
 	log := newLogger(c.general.LogFormat)
 	bundle, err := c.check()
 	if err != nil {

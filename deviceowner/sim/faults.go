@@ -25,6 +25,9 @@ type Faults struct {
 	// without dense inputs), so that a client can choose the row. poison=NUMBER
 	Poison       *float32
 	PoisonAction PoisonAction // poison-action=fail|crash|hang
+
+	// Only says in which process the others count, such as "deviceowner#1"; "" is every one. only=PROCESS
+	Only string
 }
 
 // PoisonAction is what a poisoned row does.
@@ -47,7 +50,11 @@ func FaultsFromEnv() (Faults, error) {
 	if !faults.Enabled {
 		return Faults{}, fmt.Errorf("read %s: this build has no fault hooks (tag faults)", FaultsVariable)
 	}
-	return parseFaults(text)
+	f, err := parseFaults(text)
+	if err != nil || faults.Am(f.Only) {
+		return f, err
+	}
+	return Faults{}, nil
 }
 
 func parseFaults(text string) (f Faults, err error) {
@@ -67,13 +74,15 @@ func parseFaults(text string) (f Faults, err error) {
 			x, err = strconv.ParseFloat(v, 32)
 			p := float32(x)
 			f.Poison = &p
+		case "only":
+			f.Only = v
 		case "poison-action":
 			f.PoisonAction = PoisonAction(v)
 			if f.PoisonAction != PoisonFail && f.PoisonAction != PoisonCrash && f.PoisonAction != PoisonHang {
 				err = fmt.Errorf("got %q, want fail, crash or hang", v)
 			}
 		default:
-			err = fmt.Errorf("got key %q, want delay, fail, dead, hang, poison or poison-action", key)
+			err = fmt.Errorf("got key %q, want delay, fail, dead, hang, poison, poison-action or only", key)
 		}
 		if err != nil {
 			return Faults{}, fmt.Errorf("parse %s item %q: %w", FaultsVariable, item, err)

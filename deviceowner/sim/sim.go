@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"rankd/deviceowner/executor"
+	"rankd/internal/faults"
 )
 
 var (
@@ -207,6 +208,7 @@ func (e *Executor) execute(j *job) error {
 		return fmt.Errorf("run batch: poisoned row: %w", ErrFault)
 	}
 	e.score(j.batch)
+	faults.Hit("owner.executing") // the scores are written, the launch has not ended
 	return nil
 }
 

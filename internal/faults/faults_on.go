@@ -5,8 +5,6 @@ package faults
 import (
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -15,73 +13,48 @@ import (
 // Enabled reports whether this binary was built with fault hooks.
 const Enabled = true
 
-type action struct {
-	verb     string
-	duration time.Duration
-	code     int
-	at       uint64 // 0: every visit
-	visits   atomic.Uint64
-}
+var (
+	present atomic.Pointer[spec]   // what is to happen now
+	self    atomic.Pointer[string] // the name of this process, "role:index#incarnation"; nil: not told yet
+)
 
-var points = mustParse(os.Getenv("RANKD_FAULTS"))
-
-func mustParse(spec string) map[string]*action {
-	m, err := parse(spec)
+func init() {
+	s, err := parse(os.Getenv("RANKD_FAULTS"))
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "rankd:", err)
+		fmt.Fprintln(os.Stderr, "rankd: RANKD_FAULTS:", err)
 		os.Exit(2)
 	}
-	return m
+	present.Store(&s)
+	if path := os.Getenv("RANKD_FAULTS_FILE"); path != "" {
+		listen(path)
+	}
 }
 
-func parse(spec string) (map[string]*action, error) {
-	m := map[string]*action{}
-	if spec == "" {
-		return m, nil
-	}
-	for _, item := range strings.Split(spec, ",") {
-		point, rest, ok := strings.Cut(item, "=")
-		if !ok {
-			return nil, fmt.Errorf("parse RANKD_FAULTS: got %q, want point=action", item)
-		}
-		a := &action{}
-		rest, at, counted := strings.Cut(rest, "@")
-		if counted {
-			n, err := strconv.ParseUint(at, 10, 64)
-			if err != nil {
-				return nil, fmt.Errorf("parse RANKD_FAULTS count of %q: %w", item, err)
-			}
-			a.at = n
-		}
-		verb, arg, _ := strings.Cut(rest, ":")
-		a.verb = verb
-		var err error
-		switch verb {
-		case "sleep":
-			a.duration, err = time.ParseDuration(arg)
-		case "exit":
-			a.code, err = strconv.Atoi(arg)
-		case "freeze", "kill", "stop":
-		default:
-			err = fmt.Errorf("unknown action %q", verb)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("parse RANKD_FAULTS item %q: %w", item, err)
-		}
-		m[point] = a
-	}
-	return m, nil
+// Become says what process this is. Until then only items for every process happen.
+func Become(role string, index int, incarnation uint32) {
+	name := fmt.Sprintf("%s:%d#%d", role, index, incarnation)
+	self.Store(&name)
 }
 
-// Hit performs the action that RANKD_FAULTS names for point, if any.
+// Am reports whether a spec that names a process, such as "deviceowner#1" or "" for all, means this one.
+func Am(process string) bool {
+	name := ""
+	if p := self.Load(); p != nil {
+		name = *p
+	}
+	return means(process, name)
+}
+
+// Hit performs the actions that the spec names for point, if any.
 func Hit(point string) {
-	a := points[point]
-	if a == nil {
-		return
+	for _, a := range (*present.Load())[point] {
+		if Am(a.process) && a.due() {
+			a.perform()
+		}
 	}
-	if n := a.visits.Add(1); a.at != 0 && n != a.at {
-		return
-	}
+}
+
+func (a *action) perform() {
 	switch a.verb {
 	case "sleep":
 		time.Sleep(a.duration)
@@ -91,6 +64,7 @@ func Hit(point string) {
 		os.Exit(a.code)
 	case "kill":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {} // the signal may be a moment away
 	case "stop":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	}
