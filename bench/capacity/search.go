@@ -1,0 +1,202 @@
+package capacity
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"rankd/bench/load"
+)
+
+// Options say how a capacity is searched for.
+type Options struct {
+	Start     float64 // requests a second that are offered first
+	Max       float64 // that are offered at most
+	Precision float64 // how close the grid gets: 0.05 is 5 %
+	Repeats   int
+	// Run offers a rate once.
+	Run func(ctx context.Context, rate float64, repeat int) (*load.Result, error)
+	// Progress is told what is tried; may be nil.
+	Progress func(text string)
+}
+
+// Point is a rate and the runs at it.
+type Point struct {
+	Rate    float64        `json:"rate"`
+	Results []*load.Result `json:"results"`
+}
+
+// Capacity is what was found for one objective.
+type Capacity struct {
+	Objective float64 `json:"objective_ms"`
+	Rate      float64 `json:"requests_per_s"` // 0: no rate passed
+	Examples  float64 `json:"examples_per_s"`
+	Failing   float64 `json:"lowest_failing_rate,omitempty"` // above Rate; 0: none failed
+	// ClientLimited says that the search ended where the client was the limit: the capacity may be higher.
+	ClientLimited bool    `json:"client_limited"`
+	P50           float64 `json:"p50_ms"` // at Rate, the median over the repeats
+	P99           float64 `json:"p99_ms"`
+	PerThousand   float64 `json:"cpu_s_per_1000"` // examples
+}
+
+// Search finds capacities. Make one for each server.
+type Search struct {
+	o      Options
+	points map[float64]*Point
+	judged map[float64]int // runs at a rate in which the client was the limit
+}
+
+// NewSearch starts with nothing known.
+func NewSearch(o Options) (*Search, error) {
+	if !(o.Start > 0) || o.Max < o.Start || !(o.Precision > 0) || o.Repeats < 1 || o.Run == nil {
+		return nil, fmt.Errorf("search capacity: got start %v, max %v, precision %v, %d repeats; want a start above 0 and at most max, a precision above 0, at least 1 repeat",
+			o.Start, o.Max, o.Precision, o.Repeats)
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	return &Search{o: o, points: map[float64]*Point{}, judged: map[float64]int{}}, nil
+}
+
+// Points are all rates that were offered, in their order.
+func (s *Search) Points() []Point {
+	var list []Point
+	for _, p := range s.points {
+		list = append(list, *p)
+	}
+	slices.SortFunc(list, func(a, b Point) int { return cmp.Compare(a.Rate, b.Rate) })
+	return list
+}
+
+type verdict int
+
+const (
+	passed verdict = iota
+	failed
+	unjudged
+)
+
+func (v verdict) String() string {
+	return [...]string{"passed", "failed", "the client was the limit"}[v]
+}
+
+// Find searches the capacity within an objective.
+func (s *Search) Find(ctx context.Context, objective time.Duration) (Capacity, error) {
+	c := Capacity{Objective: float64(objective) / 1e6}
+	low, high := 0.0, 0.0 // the highest that passed; the lowest above it that did not
+	try := func(rate float64) error {
+		v, err := s.judge(ctx, rate, c.Objective)
+		if err != nil {
+			return err
+		}
+		s.o.Progress(fmt.Sprintf("%.0f requests/s within %v: %v", rate, objective, v))
+		if v == passed {
+			low = rate
+		} else {
+			high = rate
+			c.ClientLimited = v == unjudged
+		}
+		return nil
+	}
+	for rate := s.round(s.o.Start); high == 0 && rate <= s.o.Max; rate = s.round(2 * rate) {
+		if err := try(rate); err != nil {
+			return c, err
+		}
+	}
+	// Below the start the grid has a bottom: a server that can't do a hundredth of it has no capacity.
+	for bottom := s.o.Start / 100; low == 0 && high > bottom; {
+		if err := try(s.round(high / 2)); err != nil {
+			return c, err
+		}
+	}
+	for high > 0 && low > 0 && high/low > 1+s.o.Precision {
+		next := s.round(math.Sqrt(high * low))
+		if next <= low || next >= high {
+			break
+		}
+		if err := try(next); err != nil {
+			return c, err
+		}
+	}
+	c.Failing = high
+	if c.ClientLimited {
+		c.Failing = 0
+	}
+	s.describe(&c, low)
+	return c, nil
+}
+
+// round keeps three digits, so that rates are the same numbers for every objective (I3).
+func (s *Search) round(rate float64) float64 {
+	unit := math.Pow(10, math.Floor(math.Log10(rate))-2)
+	return math.Round(rate/unit) * unit
+}
+
+// judge makes the runs that are still needed (I1, I2).
+func (s *Search) judge(ctx context.Context, rate, objective float64) (verdict, error) {
+	p := s.points[rate]
+	if p == nil {
+		p = &Point{Rate: rate}
+		s.points[rate] = p
+	}
+	good := 0
+	for i := 0; good < s.o.Repeats; i++ {
+		if i == len(p.Results) {
+			if s.judged[rate] > 1 {
+				return unjudged, nil
+			}
+			r, err := s.o.Run(ctx, rate, i)
+			if err != nil {
+				return failed, err
+			}
+			p.Results = append(p.Results, r)
+			if r.Mismatches > 0 {
+				return failed, fmt.Errorf("offer %.0f requests/s: %d replies were wrong: %s", rate, r.Mismatches, r.FirstMismatch)
+			}
+			if r.Client.Limited {
+				s.judged[rate]++
+			}
+		}
+		switch r := p.Results[i]; {
+		case r.Client.Limited:
+		case !r.Within(objective):
+			return failed, nil
+		default:
+			good++
+		}
+	}
+	return passed, nil
+}
+
+// describe fills in the figures at the capacity.
+func (s *Search) describe(c *Capacity, rate float64) {
+	p := s.points[rate]
+	if rate == 0 || p == nil {
+		return
+	}
+	c.Rate = rate
+	var p50, p99, cpu []float64
+	for _, r := range p.Results {
+		if r.Client.Limited {
+			continue
+		}
+		c.Examples = rate * float64(r.Rows)
+		p50, p99 = append(p50, r.Latency.P50), append(p99, r.Latency.P99)
+		if r.Server != nil {
+			cpu = append(cpu, r.Server.PerThousand)
+		}
+	}
+	c.P50, c.P99, c.PerThousand = median(p50), median(p99), median(cpu)
+}
+
+func median(list []float64) float64 {
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	n := len(list)
+	return (list[(n-1)/2] + list[n/2]) / 2
+}

@@ -1,0 +1,190 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options say which server is wanted.
+type Options struct {
+	Binary string   // the rankd command
+	Model  string   // directory of the bundle
+	Flags  []string // of "rankd serve", beyond those that every server here gets
+	CPUs   []int    // that it may run on; nil: all of this process
+	Ready  time.Duration
+}
+
+const (
+	readyLimit = 5 * time.Minute // tables of gigabytes are read meanwhile
+	stopLimit  = time.Minute
+	pollEvery  = 20 * time.Millisecond
+	logLines   = 15
+)
+
+// Server is a running server.
+type Server struct {
+	Target string // gRPC
+	HTTP   string // status
+	PID    int
+
+	dir    string
+	cmd    *exec.Cmd
+	exited chan error
+}
+
+// Start starts a server and waits until it is ready.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	s, err := start(o)
+	if err != nil {
+		return nil, fmt.Errorf("start server %s: %w", o.Binary, err)
+	}
+	if err := s.awaitReady(ctx, o); err != nil {
+		return nil, errors.Join(fmt.Errorf("start server %s: %w\n%s", o.Binary, err, s.logTail()), s.Stop())
+	}
+	return s, nil
+}
+
+func start(o Options) (*Server, error) {
+	dir, err := os.MkdirTemp("", "rankd-bench-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{dir: dir, exited: make(chan error, 1)}
+	addresses, err := freeAddresses(2)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	s.Target, s.HTTP = addresses[0], addresses[1]
+	log, err := os.Create(s.logPath())
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	defer log.Close()
+	s.cmd = exec.Command(o.Binary, append([]string{
+		"serve", "--model=" + o.Model, "--listen=" + s.Target, "--http=" + s.HTTP, "--run-dir=" + dir,
+		"--instance=" + filepath.Base(dir), "--log-format=json",
+	}, o.Flags...)...)
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	s.cmd.Env = environment()
+	s.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
+	started := make(chan error)
+	go s.keep(o.CPUs, started)
+	if err := <-started; err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	s.PID = s.cmd.Process.Pid
+	return s, nil
+}
+
+// keep starts the process on a thread of its own and waits for it there: a child inherits the processors of the thread that
+// starts it, and is killed when that thread ends. The thread ends with the goroutine, since it stays locked to it.
+func (s *Server) keep(cpus []int, started chan<- error) {
+	runtime.LockOSThread()
+	if len(cpus) > 0 {
+		var set unix.CPUSet
+		for _, c := range cpus {
+			set.Set(c)
+		}
+		if err := unix.SchedSetaffinity(0, &set); err != nil {
+			started <- fmt.Errorf("use processors %v: %w", cpus, err)
+			return
+		}
+	}
+	err := s.cmd.Start()
+	started <- err
+	if err == nil {
+		s.exited <- s.cmd.Wait()
+		close(s.exited)
+	}
+}
+
+// environment leaves out variables that would change the flags of the server.
+func environment() []string {
+	var env []string
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); !strings.HasPrefix(name, "RANKD_") || strings.HasPrefix(name, "RANKD_PLUGIN") {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+// freeAddresses gives loopback addresses that nothing listened on a moment ago, all different.
+func freeAddresses(n int) (list []string, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		defer l.Close()
+		list = append(list, l.Addr().String())
+	}
+	return list, nil
+}
+
+func (s *Server) awaitReady(ctx context.Context, o Options) error {
+	limit := o.Ready
+	if limit == 0 {
+		limit = readyLimit
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		if r, err := client.Get("http://" + s.HTTP + "/readyz"); err == nil {
+			_, _ = io.Copy(io.Discard, r.Body)
+			r.Body.Close()
+			if r.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case err := <-s.exited:
+			return fmt.Errorf("it has ended: %w", errors.Join(err, errors.New("not ready")))
+		case <-ctx.Done():
+			return fmt.Errorf("wait until it is ready: %w", ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// Stop ends the server, first politely, and removes what it left (I1).
+func (s *Server) Stop() error {
+	_ = s.cmd.Process.Signal(unix.SIGTERM) // gone already: Wait tells
+	limit := time.NewTimer(stopLimit)
+	defer limit.Stop()
+	var err error
+	select {
+	case err = <-s.exited: // nil if it has been waited for before
+	case <-limit.C:
+		_ = unix.Kill(-s.PID, unix.SIGKILL)
+		err = errors.Join(<-s.exited, fmt.Errorf("it ran on for %v after SIGTERM", stopLimit))
+	}
+	if err != nil {
+		err = fmt.Errorf("stop server %d: %w\n%s", s.PID, err, s.logTail())
+	}
+	return errors.Join(err, os.RemoveAll(s.dir))
+}
+
+func (s *Server) logPath() string { return filepath.Join(s.dir, "log") }
+
+// logTail is the end of the server's log.
+func (s *Server) logTail() string {
+	text, _ := os.ReadFile(s.logPath()) // for an error message only
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-logLines):], "\n")
+}
