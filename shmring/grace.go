@@ -10,6 +10,9 @@ import (
 type grace struct {
 	writers int
 	words   []uint64 // by frontend, then token; even: nothing to wait for
+
+	timed bool          // Stragglers has seen it
+	since time.Duration // when, in watched time
 }
 
 func (o *Owner) newGrace() *grace {
@@ -102,21 +105,35 @@ func (o *Owner) removeDead(slab int, died uint64) {
 }
 
 // Stragglers asks the supervisor to kill the live frontends that hold an uncommitted reservation in a closed slab, or an
-// unread done slab, for longer than after. It returns their mask.
+// unread done slab, for longer than after. It returns their mask. Call it several times within that time.
+//
+// Time counts only as far as this owner was there to see it pass: after a pause of the owner, or of all processes at once,
+// the frontends have not had that time, so it counts for no more than a quarter of it.
 func (o *Owner) Stragglers(after time.Duration) uint64 {
+	t := now()
+	if !o.looked.IsZero() {
+		o.watched += min(t.Sub(o.looked), after/4)
+	}
+	o.looked = t
 	var mask uint64
 	for i := range o.slabs {
 		v := &o.slabs[i]
-		age := now().Sub(v.since)
+		if v.held != v.phase {
+			v.held, v.heldSince = v.phase, o.watched
+		}
+		age := o.watched - v.heldSince
 		switch {
 		case v.phase == PhaseDone && age > after:
 			mask |= o.r.slabControl(i).pending.Load()
-		case v.phase == PhaseClosed && age > after/2 && v.watch == nil:
-			if o.Committed(i) != v.rows {
+		case v.phase == PhaseClosed && age > after/2 && o.Committed(i) != v.rows:
+			if v.watch == nil {
 				v.watch = o.newGrace()
 			}
-		case v.phase == PhaseClosed && age > after && v.watch != nil && o.Committed(i) != v.rows:
-			mask |= v.watch.stuck(o.r)
+			if g := v.watch; !g.timed {
+				g.timed, g.since = true, o.watched
+			} else if o.watched-g.since > after/2 {
+				mask |= g.stuck(o.r)
+			}
 		}
 	}
 	for m := mask; m != 0; m &= m - 1 {

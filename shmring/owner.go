@@ -28,6 +28,9 @@ type Owner struct {
 	slabs       []ownerSlab
 	deathsSeen  uint64
 	nextOpen    int // where to look first for a free slab
+
+	looked  time.Time     // last look for stragglers
+	watched time.Duration // time that passed between looks, without this owner's pauses
 }
 
 // ownerSlab is what the owner remembers of a slab; everything that matters after its death is in the region.
@@ -38,6 +41,9 @@ type ownerSlab struct {
 	needsGrace bool      // uncommitted rows may be a dead frontend's
 	watch      *grace    // snapshot of the writer words since some time after the close
 	since      time.Time // when this owner saw the phase begin
+
+	held      Phase         // phase at the last look for stragglers
+	heldSince time.Duration // when that look first saw it, in watched time
 }
 
 // Owner takes the role of the device owner as the given incarnation and reads where its predecessor stopped.

@@ -408,6 +408,37 @@ func TestStragglersAreNamedAndNotBefore(t *testing.T) {
 	}
 }
 
+func TestNobodyIsAStragglerBecauseTheOwnerWasAway(t *testing.T) {
+	v := newTrio(t, smallGeometry())
+	var a, b box
+	step := func() int {
+		slab, _ := v.o.Open()
+		r := mustReserve(t, v.f[1], 1, &b, 0)
+		v.f[1].Commit(&r)
+		return slab
+	}
+	done := step()
+	v.o.Close(done)
+	v.o.Complete(done, StatusOK) // unread
+	closed := step()
+	mustReserve(t, v.f[0], 1, &a, 0) // uncommitted
+	v.o.Close(closed)
+	const after = time.Minute
+	for range 3 { // pauses of the owner, or of everybody
+		if m := v.o.Stragglers(after); m != 0 {
+			t.Fatalf("stragglers %#x after a pause, want none", m)
+		}
+		v.o.looked = v.o.looked.Add(-time.Hour)
+	}
+	for range 8 { // looks a fifth of the time apart, as often as it takes
+		v.o.looked = v.o.looked.Add(-after / 5)
+		v.o.Stragglers(after)
+	}
+	if m := v.o.Stragglers(after); m != 3 {
+		t.Fatalf("stragglers %#x, want both frontends", m)
+	}
+}
+
 func TestI5RoomRingsThoseWhoAskedForIt(t *testing.T) {
 	v := newTrio(t, smallGeometry())
 	v.f[1].AnnounceSpace()
