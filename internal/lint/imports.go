@@ -38,6 +38,7 @@ var confined = map[string][]string{
 	"golang.org/x/net/http2":      {"frontend/...", "bench/...", "internal/..."},
 	"github.com/edsrzf/mmap-go":   {"tables", "model", "internal/..."},
 	"github.com/HdrHistogram":     {"bench/..."},
+	"gonum.org/":                  {"bench/report"},
 	"google.golang.org/genproto/": {"cmd/...", "client", "frontend/...", "bench/...", "internal/h2wire", "e2e"},
 }
 

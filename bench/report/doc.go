@@ -1,0 +1,26 @@
+// Package report turns the results of a comparison into tables, charts and one file of figures.
+//
+// # Nouns
+//
+//   - arm: one server of the comparison; the one named "rankd" is compared with the best of those whose names begin with "py".
+//   - work directory: results/<arm>/*.json as "rankd bench load" writes them, results/capacity*.json, and results/env.txt, a
+//     description of the machine that is copied into the report.
+//   - point: the repeats of one load on one arm; its figures are their medians.
+//   - figures: what an arm did at one number of examples a request, in the form of summary.json.
+//
+// # Invariants
+//
+//	I1  Nothing is reported of an arm with a wrong reply but the fact.
+//	I2  A throughput within a latency comes from a point of the closed loop at which at most one request in a thousand failed or had
+//	    no reply.
+//	I3  Every table and chart of results from the simulated accelerator says so, and figures from runs in which the client was the
+//	    limit are marked with an asterisk.
+//
+// # Concurrency
+//
+// None.
+//
+// # Failure
+//
+// A file that cannot be read is an error that names it; files of other kinds are passed over.
+package report

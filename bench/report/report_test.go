@@ -1,0 +1,198 @@
+package report
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"rankd/bench/capacity"
+	"rankd/bench/load"
+	"rankd/bench/monitor"
+	"rankd/internal/testutil"
+)
+
+func TestMain(m *testing.M) { testutil.Main(m) }
+
+// closed is a run of a server that does up to most examples a second.
+func closed(callers, rows int, most float64) *load.Result {
+	offered := float64(callers*rows) * 900
+	rate := min(offered, most)
+	wait := 1.1 * offered / rate
+	return &load.Result{
+		Schema: load.Schema, Mode: load.Closed, Callers: callers, Rows: rows, Executor: "sim", Simulated: true, Verified: true,
+		Timed: 10_000, OK: 10_000, ExampleRate: rate, RequestRate: rate / float64(rows),
+		Latency: load.Latency{P50: wait, P99: 3 * wait, Max: 5 * wait},
+		Client:  load.Client{Share: rate / 40_000},
+		Server:  &load.Server{PerThousand: 1000 / most},
+	}
+}
+
+// write makes a directory of results with an arm for each entry.
+func write(t *testing.T, arms map[string]float64, change func(arm string, f *load.File)) string {
+	t.Helper()
+	dir := t.TempDir()
+	for arm, most := range arms {
+		f := &load.File{Schema: load.Schema, Arm: arm, Memory: []monitor.Memory{{PSS: 100 << 20, Hugetlb: 28 << 20}}}
+		for _, rows := range []int{1, 16} {
+			for _, callers := range []int{1, 4, 16, 64, 256} {
+				for range 3 {
+					f.Results = append(f.Results, closed(callers, rows, most*(1+float64(rows)/16)))
+				}
+			}
+		}
+		open := closed(4, 1, most)
+		open.Mode, open.Callers, open.Rate = load.Poisson, 0, most/2
+		f.Results = append(f.Results, open, open)
+		if change != nil {
+			change(arm, f)
+		}
+		if err := os.Mkdir(filepath.Join(dir, arm), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := load.WriteJSON(filepath.Join(dir, arm, "closed.json"), f); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, arm, "a.monitor.json"), []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func report(t *testing.T, dir string) string {
+	t.Helper()
+	path, err := Write(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func wants(t *testing.T, text string, lines ...string) {
+	t.Helper()
+	for _, want := range lines {
+		if !strings.Contains(text, want) {
+			t.Errorf("got no %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestReportHasTheFigures(t *testing.T) {
+	dir := write(t, map[string]float64{"rankd": 24_000, "py": 1_000, "py-mp": 2_000, "cpp-batch": 12_000}, nil)
+	if err := os.WriteFile(filepath.Join(dir, "env.txt"), []byte("2 processors of some kind\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := capacity.NewFile(1.5)
+	c.Servers = []capacity.Server{{Name: "continuous", Capacities: []capacity.Capacity{{Objective: 20, Rate: 9000, Examples: 9000, Failing: 9500}}}}
+	if err := load.WriteJSON(filepath.Join(dir, "capacity.json"), c); err != nil {
+		t.Fatal(err)
+	}
+	text := report(t, dir)
+	wants(
+		t, text, "2 processors of some kind", "**The accelerator is simulated**",
+		"| 1 | 25,500 | 1,062 | 2,125 | 12,750 | py-mp | 12.00 × |",
+		"| server CPU for 1,000 examples | 1 | 10.0 × better | 12.00 × | met |",
+		"| server CPU for 1,000 examples | 16 | 3.0 × better | 12.00 × | met |",
+		"| rankd | 128 |",
+		"| continuous | 20 ms | 9,000 |", "| 0.0463 |",
+		"| rankd | 1 | 12,000 | 47 % |",
+		"## Requests that were refused, failed or had no reply (simulated accelerator)\n\nNone.",
+	)
+	for _, name := range []string{"throughput-20ms", "scaling-1", "scaling-16", "p99-1", "p99-16", "cpu", "memory"} {
+		wants(t, text, "]("+name+".svg)")
+		checkSVG(t, filepath.Join(dir, name+".svg"))
+	}
+	if _, err := os.Stat(filepath.Join(dir, "summary.json")); err != nil {
+		t.Error(err)
+	}
+}
+
+// checkSVG wants well-formed XML with something drawn in it, and no background.
+func checkSVG(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	shapes := 0
+	d := xml.NewDecoder(bytes.NewReader(text))
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			return
+		}
+		if e, ok := token.(xml.StartElement); ok && e.Name.Local == "path" {
+			shapes++
+		}
+	}
+	if shapes < 10 || bytes.Contains(text, []byte("#FFFFFF")) {
+		t.Errorf("%s: got %d shapes, white: %v; want at least 10 and no white", path, shapes, bytes.Contains(text, []byte("#FFFFFF")))
+	}
+}
+
+func TestI1ArmWithAWrongReplyHasNoFigures(t *testing.T) {
+	dir := write(t, map[string]float64{"rankd": 24_000, "py": 1_000}, func(arm string, f *load.File) {
+		if arm == "rankd" {
+			f.Results[0].OK, f.Results[0].Mismatches, f.Results[0].FirstMismatch = 9_999, 1, "row 3"
+		}
+	})
+	wants(t, report(t, dir), "**rankd gave 1 wrong replies", "row 3", "| 1 | – | 1,062 | py | – |")
+}
+
+func TestI2PointsWithLostRequestsAreNoThroughput(t *testing.T) {
+	dir := write(t, map[string]float64{"rankd": 24_000}, func(_ string, f *load.File) {
+		for _, r := range f.Results {
+			if r.Callers > 4 {
+				r.OK -= 100
+				r.Failed = 100
+				r.Errors = []load.Error{{Code: "ResourceExhausted", Reason: "queue_full", Text: "full", Count: 100}}
+			}
+		}
+	})
+	wants(t, report(t, dir), "| 1 | 3,600 |", "| rankd | closed loop, 64 callers | 1 | ResourceExhausted | queue_full | 100 |")
+}
+
+func TestI3LimitedClientsAreMarked(t *testing.T) {
+	dir := write(t, map[string]float64{"rankd": 24_000}, func(_ string, f *load.File) {
+		for _, r := range f.Results {
+			r.Client.Limited = r.Callers >= 64
+		}
+	})
+	wants(t, report(t, dir), "| 1 | 25,500* |")
+}
+
+func TestNothingMeasuredIsAnError(t *testing.T) {
+	if _, err := Write(t.TempDir()); err == nil {
+		t.Error("an empty directory: got no error")
+	}
+	dir := write(t, map[string]float64{"rankd": 1}, nil)
+	if err := os.WriteFile(filepath.Join(dir, "rankd", "broken.json"), []byte(`{"schema":99}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Write(dir); err == nil || !strings.Contains(err.Error(), "broken.json") {
+		t.Errorf("got %v, want an error that names the file", err)
+	}
+}
+
+func TestCountsHaveSeparators(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 12: "12", 999: "999", 1000: "1,000", 1234567.4: "1,234,567", -1234: "-1,234"} {
+		if got := count(v); got != want {
+			t.Errorf("count %v: got %s, want %s", fmt.Sprint(v), got, want)
+		}
+	}
+}

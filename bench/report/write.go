@@ -1,0 +1,37 @@
+package report
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"rankd/bench/load"
+)
+
+// Summary is the form of summary.json.
+type Summary struct {
+	Schema    int       `json:"schema"`
+	Simulated bool      `json:"simulated_accelerator"`
+	Figures   []Figures `json:"figures"`
+}
+
+// Write reads the results in a directory and writes REPORT.md, summary.json and the charts beside them. It returns the path of the
+// report.
+func Write(dir string) (string, error) {
+	r, err := Collect(dir)
+	if err != nil {
+		return "", err
+	}
+	charts, err := r.Draw(dir)
+	if err != nil {
+		return "", err
+	}
+	if err := load.WriteJSON(filepath.Join(dir, "summary.json"), Summary{load.Schema, r.Simulated, r.Figures()}); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "REPORT.md")
+	if err := os.WriteFile(path, []byte(r.Markdown(charts)), 0o644); err != nil {
+		return "", fmt.Errorf("write report: %w", err)
+	}
+	return path, nil
+}
