@@ -1,12 +1,13 @@
 package frontend
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 )
 
 // rateMeter measures what the region does for this frontend: how many rows a second come back, and how long a row spends
-// there from its reservation on. Both are taken over windows and smoothed.
+// there from its reservation on. Both are means over windows that count less the longer ago they were.
 //
 // By Little's law pace × stay is the number of rows that were in the region on average. That number tells how today's
 // queue compares with the one that the stay was measured at.
@@ -23,10 +24,32 @@ type rateMeter struct {
 	starved       bool // calls waited for room whenever we looked
 	start         time.Duration
 	rows0, stays0 int64
+	lately        decayed // rows and seconds
+	stays         decayed // seconds of stay and rows
+	busy          decayed // rows and seconds of windows in which calls waited
 }
 
-// rateWindow is long enough to hold several batches of any accelerator and short enough to follow a change of load.
-const rateWindow = 25 * time.Millisecond
+const (
+	// rateWindow is long enough to hold several batches of any accelerator and short enough to follow a change of load.
+	rateWindow = 25 * time.Millisecond
+	// lateHorizon is how fast pace and stay forget.
+	lateHorizon = 50 * time.Millisecond
+	// busyHorizon is how fast the saturated pace forgets. It is longer than pauses that a busy machine brings: a second in
+	// which the device was away, or this process had no CPU, says little about the minute that a call may have.
+	busyHorizon = 2 * time.Second
+)
+
+// decayed is a mean of ratios in which a window counts by its weight and, e-fold for each horizon, by its age.
+type decayed struct {
+	sum, weight float64
+}
+
+func (d *decayed) add(sum, weight float64, age, horizon time.Duration) {
+	keep := math.Exp(-age.Seconds() / horizon.Seconds())
+	d.sum, d.weight = d.sum*keep+sum, d.weight*keep+weight
+}
+
+func (d *decayed) mean() int64 { return max(int64(math.Round(d.sum/d.weight)), 1) }
 
 // add counts rows that came back after the given stay.
 func (m *rateMeter) add(rows int, stay time.Duration) {
@@ -44,24 +67,27 @@ func (m *rateMeter) observe(now time.Duration, starved bool) {
 		if span < rateWindow || n == 0 {
 			return
 		}
-		pace, lately := int64(float64(n)/span.Seconds()), m.pace.Load()
-		smooth(&m.pace, pace)
-		smooth(&m.stay, (stays-m.stays0)/n)
+		before := m.pace.Load()
+		m.lately.add(float64(n), span.Seconds(), span, lateHorizon)
+		m.stays.add(float64(stays-m.stays0), float64(n), span, lateHorizon)
+		m.pace.Store(m.lately.mean())
+		m.stay.Store(m.stays.mean())
 		if m.starved {
-			// The first window in which calls wait may be one in which the device was away. Taken by itself it would say that
-			// the device is slow, and calls would be refused that are served in time.
-			m.full.CompareAndSwap(0, lately)
-			smooth(&m.full, pace)
+			m.saturated(float64(n), span, before)
 		}
 	}
 	m.opened, m.starved, m.start, m.rows0, m.stays0 = true, starved, now, rows, stays
 }
 
-func smooth(word *atomic.Int64, v int64) {
-	if old := word.Load(); old != 0 {
-		v = (old + v) / 2
+// saturated counts a window in which calls waited. The first one may be one in which the device was away; so it begins
+// with the pace from before, as if that had been seen for a whole horizon.
+func (m *rateMeter) saturated(rows float64, span time.Duration, before int64) {
+	if m.busy.weight == 0 && before > 0 {
+		seen := busyHorizon.Seconds()
+		m.busy = decayed{sum: float64(before) * seen, weight: seen}
 	}
-	word.Store(max(v, 1))
+	m.busy.add(rows, span.Seconds(), span, busyHorizon)
+	m.full.Store(m.busy.mean())
 }
 
 // maxGrowth bounds how much longer than lately a stay is expected to be because more rows are in the region than lately:
