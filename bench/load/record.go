@@ -54,11 +54,14 @@ type tally struct {
 	inWindow                      uint64 // replies that were right and came within the window
 	difference                    float64
 	latency                       *hdr.Histogram
+	lag                           *hdr.Histogram // of an open loop
 	errors                        map[errorKey]*Error
 	mismatch                      string // the first one
 }
 
-func newTally() tally { return tally{latency: newHistogram(), errors: map[errorKey]*Error{}} }
+func newTally() tally {
+	return tally{latency: newHistogram(), lag: newHistogram(), errors: map[errorKey]*Error{}}
+}
 
 func (t *tally) fail(code codes.Code, text string, details []byte) {
 	t.failed++
@@ -101,6 +104,7 @@ func (t *tally) add(o *tally) {
 	t.inWindow += o.inWindow
 	t.difference = max(t.difference, o.difference)
 	t.latency.Merge(o.latency)
+	t.lag.Merge(o.lag)
 	t.mismatch = cmp.Or(t.mismatch, o.mismatch)
 	for key, e := range o.errors {
 		if have := t.errors[key]; have != nil {

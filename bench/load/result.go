@@ -79,6 +79,8 @@ type Client struct {
 	Busiest    float64 `json:"busiest_thread_share"` // of one processor
 	PerCall    float64 `json:"cpu_us_per_call"`
 	Limited    bool    `json:"client_limited"` // I5
+	// Lag is by how much requests of an open loop were handed to their connections late; it is a part of Latency.
+	Lag Latency `json:"send_lag_ms"`
 }
 
 // Server is what the server used in the window.

@@ -172,6 +172,7 @@ func (r *Result) fill(o *Options, workers []*worker, from, to readings) {
 	c.CPU, c.Processors, c.Threads = to.client-from.client, Processors(), len(workers)
 	c.Share, c.Busiest = c.CPU/(wall*float64(c.Processors)), busiest
 	c.PerCall = perCall(c.CPU, ended)
+	c.Lag = latencyOf(sum.lag)
 	c.Limited = max(c.Share, c.Busiest) > LimitedShare
 	if o.CPU != nil && from.err == nil && to.err == nil {
 		s := &Server{CPU: to.server - from.server}

@@ -34,6 +34,9 @@ func (r *Result) Summary() string {
 		limited = "  THE CLIENT WAS THE LIMIT"
 	}
 	line("  client CPU: %.1f µs a call, %.0f %% of %d processors, busiest of %d threads %.0f %%%s", c.PerCall, 100*c.Share, c.Processors, c.Threads, 100*c.Busiest, limited)
+	if r.Mode != Closed {
+		line("  requests were sent late by ms: p50 %.3f  p99 %.3f  max %.3f", c.Lag.P50, c.Lag.P99, c.Lag.Max)
+	}
 	switch {
 	case !r.Verified:
 		line("  replies were not compared with anything")

@@ -151,11 +151,11 @@ func (w *worker) begin(i uint32, due time.Duration) {
 		s.conn = w.pool.pick()
 	}
 	call := h2wire.Call{Method: w.method, Message: w.o.Requests.Messages[w.request], Handler: w, Tag: uint64(i)}
-	now := w.now() + w.offset
+	now := w.now()
 	if w.o.Deadline > 0 {
 		call.Deadline = due + w.offset + w.o.Deadline
 	}
-	if w.pool.list[s.conn].session.Start(now, call) != nil {
+	if w.pool.list[s.conn].session.Start(now+w.offset, call) != nil {
 		if w.o.Mode == Closed {
 			w.pool.park(s.conn, i)
 			return
@@ -170,6 +170,9 @@ func (w *worker) begin(i uint32, due time.Duration) {
 	w.open++
 	if w.timed(due) {
 		w.tally.timed++
+		if w.o.Mode != Closed {
+			observe(w.tally.lag, now-due)
+		}
 	}
 }
 

@@ -42,10 +42,11 @@ func TestMonitorSeesTheWholeTree(t *testing.T) {
 	if _, err := m.Memory("peak"); err != nil {
 		t.Error(err)
 	}
-	testutil.Eventually(t, 20*time.Second, "a sample of two processes", func() bool {
+	testutil.Eventually(t, 20*time.Second, "a sample of two processes and their CPU", func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return len(m.report.Samples) > 2 && len(m.report.Samples[len(m.report.Samples)-1].Processes) == 2
+		last := m.report.Samples[len(m.report.Samples)-1]
+		return len(m.report.Samples) > 2 && len(last.Processes) == 2 && last.CPU >= 0.1
 	})
 	r := m.Stop()
 	last := r.Samples[len(r.Samples)-1]

@@ -28,14 +28,13 @@ type Process struct {
 
 // Tree follows a process and its descendants.
 type Tree struct {
-	root  int
-	seen  map[int]*Process // all there ever were, by pid
-	names map[int]string
+	root int
+	seen map[int]*Process // all there ever were, by pid
 }
 
 // NewTree starts to follow the process.
 func NewTree(root int) *Tree {
-	return &Tree{root: root, seen: map[int]*Process{}, names: map[int]string{}}
+	return &Tree{root: root, seen: map[int]*Process{}}
 }
 
 // Read returns the processes that live now. The error is that of a root that is gone.
@@ -46,7 +45,7 @@ func (t *Tree) Read() ([]Process, error) {
 	}
 	var list []Process
 	for _, pid := range pids {
-		p, err := t.read(pid)
+		p, err := read(pid)
 		if err != nil {
 			continue // it has ended
 		}
@@ -72,7 +71,7 @@ func (t *Tree) CPU() (float64, error) {
 }
 
 // read looks at one process.
-func (t *Tree) read(pid int) (*Process, error) {
+func read(pid int) (*Process, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return nil, err
@@ -86,12 +85,7 @@ func (t *Tree) read(pid int) (*Process, error) {
 		n, _ := strconv.ParseInt(fields[i-3], 10, 64) // the kernel's own numbers
 		return n
 	}
-	name, ok := t.names[pid]
-	if !ok {
-		name = nameOf(pid)
-		t.names[pid] = name
-	}
-	return &Process{PID: pid, Name: name, CPU: float64(number(14)+number(15)) / ticksPerSecond, RSS: number(24) * pageBytes}, nil
+	return &Process{PID: pid, Name: nameOf(pid), CPU: float64(number(14)+number(15)) / ticksPerSecond, RSS: number(24) * pageBytes}, nil
 }
 
 // nameOf is the base name of the command and its first argument that is no flag.
@@ -103,7 +97,7 @@ func nameOf(pid int) string {
 	args := strings.Split(strings.TrimRight(string(line), "\x00"), "\x00")
 	name := filepath.Base(args[0])
 	for _, a := range args[1:] {
-		if !strings.HasPrefix(a, "-") {
+		if !strings.HasPrefix(a, "-") && !strings.ContainsAny(a, " \n") {
 			return name + " " + filepath.Base(a)
 		}
 	}
