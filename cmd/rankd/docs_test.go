@@ -128,7 +128,7 @@ func pages(t *testing.T) []string {
 	if err != nil || len(names) < 5 {
 		t.Fatalf("find pages: got %v, %v", names, err)
 	}
-	for _, more := range []string{"README.md", "CONTRIBUTING.md", "python/README.md", "deploy/plugins/README.md"} {
+	for _, more := range []string{"README.md", "CONTRIBUTING.md", "python/README.md", "deploy/plugins/README.md", "bench/README.md"} {
 		if _, err := os.Stat(filepath.Join(root, more)); err == nil {
 			names = append(names, filepath.Join(root, more))
 		}
