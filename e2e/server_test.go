@@ -33,6 +33,7 @@ type options struct {
 	env    []string // beyond the environment of the test, which keeps its RANKD_ variables to itself
 	tags   []string // build tags of the command
 	shmDir string   // "": where the product puts its files
+	wrap   []string // a command that executes the one that follows it, such as unshare; empty: none
 }
 
 // server is a server that was started, and stays one over the lives of its processes.
@@ -89,7 +90,8 @@ func (s *server) start() {
 	if s.o.shmDir != "" {
 		args = append(args, "--shm-dir="+s.o.shmDir)
 	}
-	s.cmd = exec.Command(binary, append(args, s.o.flags...)...)
+	args = slices.Concat(s.o.wrap, []string{binary}, args, s.o.flags)
+	s.cmd = exec.Command(args[0], args[1:]...)
 	s.cmd.Env = append(environment(), s.o.env...)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	s.cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL, Setpgid: true}
