@@ -40,7 +40,7 @@ race: $(PLUGIN) ## the concurrent packages under the race detector
 .PHONY: sim
 sim: export RANKD_SIM_SCHEDULES ?= 1000000
 sim: ## the ring under a simulated scheduler: RANKD_SIM_SCHEDULES (default 1,000,000) random schedules, small cases exhaustively, mutants
-	go test -tags ringsim -count=1 -timeout 120m -v -run '^(TestSimulation|TestExhaustive|TestMutantsAreFound)$$' ./shmring
+	go test -tags ringsim -count=1 -timeout 120m -v -run '^(TestSimulation|TestExhaustive|TestAllInterleavings|TestMutantsAreFound)$$' ./shmring
 
 .PHONY: noasm
 noasm: ## the tables with the portable kernel only

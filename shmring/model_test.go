@@ -361,7 +361,7 @@ func driveModel(t *testing.T, ops []byte) {
 }
 
 func TestWordsFollowTheModel(t *testing.T) {
-	const runs, length = 300, 400
+	const runs, length = 30, 4000
 	rng := rand.New(rand.NewPCG(3, 5))
 	ops := make([]byte, 2*length)
 	for run := range runs {

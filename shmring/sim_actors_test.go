@@ -33,6 +33,9 @@ func (p *simFrontend) main() {
 	}
 	p.started, p.running = true, n
 	if p.w.sc.Inline {
+		if p.w.sc.Alone {
+			p.w.sim.wait(func() bool { return p.w.armed }, 0, false)
+		}
 		p.client(0)
 		return
 	}

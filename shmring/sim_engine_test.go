@@ -27,17 +27,18 @@ type simulator struct {
 	world   world
 	plan    strategy
 
-	step     int
-	limit    int           // steps after which a run counts as endless
-	quiet    int           // no decision before this step
-	contAt   int           // step at which the stopped process goes on
-	stopTime time.Duration // when it was stopped
-	clock    time.Duration // simulated
-	fires    int           // waits ended by their time since progress was last made
-	failure  string
-	record   []deviation
-	trace    *[]string
-	doomed   []*process // to be ended before anybody runs
+	step      int
+	limit     int           // steps after which a run counts as endless
+	quiet     int           // no decision before this step
+	contAt    int           // step at which the stopped process goes on
+	stopTime  time.Duration // when it was stopped
+	clock     time.Duration // simulated
+	fires     int           // waits ended by their time since progress was last made
+	failure   string
+	abandoned bool // by the strategy, in mid-flight
+	record    []deviation
+	trace     *[]string
+	doomed    []*process // to be ended before anybody runs
 }
 
 // world is what the simulator asks of the simulated server.
@@ -84,6 +85,13 @@ type actor struct {
 	timedOut bool
 	done     bool
 	priority int
+	op       operation // what it does when it goes on
+}
+
+// operation is an access to something that actors share: a word, a bell, a queue of the kernel.
+type operation struct {
+	what  unsafe.Pointer // nil: nothing shared
+	write bool
 }
 
 // unwound ends a coroutine from inside.
@@ -93,7 +101,7 @@ type unwound struct{}
 // that can run in the order of their start, the supervisor last.
 type deviation struct {
 	Step int
-	Kind string // "run", "kill", "stop", "freeze"
+	Kind string // "run", "kill", "stop", "freeze", "pause"
 	Who  int    // actor, or the role of a process
 }
 
@@ -104,6 +112,7 @@ const (
 	faultKill
 	faultStop   // for some steps
 	faultFreeze // until it is killed for it, or the others have done all they can
+	faultPause  // of everybody: only time passes
 )
 
 func (s *simulator) spawn(p *process, name string, body func()) {
@@ -158,7 +167,7 @@ func (s *simulator) pause(a *actor) {
 }
 
 func (s *simulator) touch(word unsafe.Pointer, write bool) {
-	s.point()
+	s.access(word, write)
 	if s.trace != nil {
 		verb := "load "
 		if write {
@@ -176,6 +185,12 @@ func (s *simulator) reach(p syncPoint) {
 	if s.trace != nil {
 		s.note("-- " + string(p))
 	}
+}
+
+// access is a point before an operation.
+func (s *simulator) access(what unsafe.Pointer, write bool) {
+	s.current.op = operation{what, write}
+	s.point()
 }
 
 // point is a place at which the running actor may be interrupted.
@@ -199,6 +214,8 @@ func (s *simulator) point() {
 			s.plannedStop(p, stopSteps)
 		case faultFreeze:
 			s.plannedStop(p, never)
+		case faultPause:
+			s.plannedPause(p)
 		}
 	}
 	// due may kill or stop the process.
@@ -238,6 +255,13 @@ func (s *simulator) plannedStop(p *process, steps int) {
 	s.record = append(s.record, deviation{s.step, kind, p.role})
 	s.note(strings.ToUpper(kind) + " " + p.name)
 	p.stopped, p.wasStopped, s.fires, s.stopTime = true, true, 0, s.now1()
+}
+
+// plannedPause lets time pass for everybody, as when the machine or the control group is frozen.
+func (s *simulator) plannedPause(p *process) {
+	s.record = append(s.record, deviation{s.step, "pause", p.role})
+	s.note("PAUSE of everybody")
+	s.clock += pauseTime
 }
 
 // resumeDue lets the stopped process go on when it is time.
@@ -291,7 +315,7 @@ func (s *simulator) run() {
 		simulated = nil
 	}()
 	var ready []*actor
-	decisions := 0
+	decisions, waited := 0, false
 	for {
 		s.bury()
 		s.resumeDue()
@@ -312,13 +336,18 @@ func (s *simulator) run() {
 			if !s.idle() {
 				return
 			}
+			waited = true
 			continue
 		}
-		if last == nil || !last.runnable() {
+		if waited || last == nil || !last.runnable() { // a decision apart from that at the last step
 			s.step++
-			last = nil
+			last, waited = nil, false
 		}
 		chosen := s.plan.pick(s, last, ready)
+		if chosen == nil {
+			s.abandoned = true
+			return
+		}
 		if chosen != s.byDefault(last, ready) {
 			s.record = append(s.record, deviation{s.step, "run", chosen.id})
 		}
@@ -410,8 +439,9 @@ func (s *simulator) idle() bool {
 const (
 	never     = 1 << 62
 	stopSteps = 400
+	pauseTime = 20 * MaxPark // more than makes a straggler, less than the limit for a hanging owner
 	idleFires = 24           // timed polls in a row without progress
-	patience  = 45 * MaxPark // with a stopped process: longer than the limits at which it is killed if it is in the way
+	patience  = 70 * MaxPark // with a stopped process: longer than the limits at which it is killed if it is in the way
 )
 
 func (s *simulator) waiting() (text string) {

@@ -10,7 +10,7 @@ import (
 type strategy interface {
 	// due is asked at a step of actor a from which the simulator was not told to keep quiet; true: pick decides.
 	due(s *simulator, a *actor) bool
-	// pick chooses from the actors that can run. last is the one that ran, or nil if it can't go on.
+	// pick chooses from the actors that can run; nil ends the run. last is the one that ran, or nil if it can't go on.
 	pick(s *simulator, last *actor, ready []*actor) *actor
 	spawned(a *actor)
 }
@@ -127,6 +127,8 @@ func (r *replay) faults(s *simulator) {
 				s.plannedStop(p, stopSteps)
 			case "freeze":
 				s.plannedStop(p, never)
+			case "pause":
+				s.plannedPause(p)
 			}
 		}
 	}

@@ -3,6 +3,7 @@
 package shmring
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -46,11 +47,13 @@ func newScenario(seed uint64) scenario {
 	for range pick(0, 1, 1, 2, 3) {
 		f := plannedFault{Role: rng.IntN(sc.Frontends+1) - 1, Kind: "kill"}
 		f.Step = 1 + rng.IntN(pick(60, 200, 600))
-		switch rng.IntN(8) {
+		switch rng.IntN(12) {
 		case 0:
 			f.Kind = "stop"
 		case 1:
 			f.Kind = "freeze"
+		case 2:
+			f.Kind = "pause"
 		}
 		sc.Faults = append(sc.Faults, f)
 	}
@@ -165,6 +168,18 @@ func follow(sc scenario, list []deviation, mem []byte, traced bool) (*simWorld, 
 	}
 	w.run()
 	return w, trace
+}
+
+// TestRecordRepeatsTheRun holds what replaying and reducing rely on: a scenario and its deviations determine every byte.
+func TestRecordRepeatsTheRun(t *testing.T) {
+	for seed := uint64(1); seed <= 300; seed++ {
+		sc := newScenario(seed)
+		first := simulate(sc, nil, sc.strategy(0))
+		again, _ := follow(sc, first.sim.record, nil, false)
+		if first.sim.step != again.sim.step || !bytes.Equal(first.mem, again.mem) {
+			t.Fatalf("seed %d: %d steps, then %d, or other bytes in the region", seed, first.sim.step, again.sim.step)
+		}
+	}
 }
 
 // TestSimulatedCodeDefersNothing holds what the simulator's killing relies on: a coroutine is unwound by a panic, and code

@@ -45,7 +45,7 @@ func (r *result) add(w *simWorld) {
 		switch d.Kind {
 		case "kill":
 			r.Kills++
-		case "stop", "freeze":
+		case "stop", "freeze", "pause":
 			r.Stops++
 		}
 	}
@@ -63,7 +63,7 @@ func (r *result) join(o result) {
 func (r *result) String() string {
 	text := fmt.Sprintf("%s: %d schedules of up to %d steps in %.1f s", r.Name, r.Schedules, r.Longest, r.Seconds)
 	if r.Requests > 0 {
-		text += fmt.Sprintf("; %d steps, %d requests, %d kills, %d stops", r.Steps, r.Requests, r.Kills, r.Stops)
+		text += fmt.Sprintf("; %d steps, %d requests, %d kills, %d stops and pauses", r.Steps, r.Requests, r.Kills, r.Stops)
 	}
 	return text
 }

@@ -21,6 +21,7 @@ type scenario struct {
 	Chunk     int
 	Whole     bool // a request takes a slab of its own
 	Inline    bool // fewer actors: the owner executes, a frontend's one client waits for the bell
+	Alone     bool // no supervisor; requests begin when all roles are taken
 	Depth     int  // launches in flight
 	Ahead     bool // clients send the next request before the last is answered
 	Crash     int  // number of the request on which the device crashes; 0: none
@@ -33,7 +34,7 @@ type scenario struct {
 type plannedFault struct {
 	Role int
 	Step int
-	Kind string // "kill", "stop" or "freeze"
+	Kind string // "kill", "stop", "freeze" or "pause"
 }
 
 func (sc *scenario) geometry() Geometry {
@@ -67,7 +68,8 @@ type simWorld struct {
 	owners    []int // rows' owners: slab × capacity
 	lives     []epoch
 	sweeps    int
-	murders   int // deaths of owners that are not the device's doing
+	armed     bool // all roles are taken and a slab is open: requests may begin
+	murders   int  // deaths of owners that are not the device's doing
 	names     map[uintptr]string
 }
 
@@ -107,10 +109,17 @@ func newSimWorld(sc scenario, mem []byte, plan strategy) *simWorld {
 
 // run simulates until the end and returns what is wrong, or "".
 func (w *simWorld) run() string {
-	super := &process{name: "supervisor", role: roleSupervisor, faultAt: never}
-	w.sim.spawn(super, "supervisor", w.supervise)
+	if w.sc.Alone {
+		w.startOwner()
+		for i := range w.places {
+			w.startFrontend(i)
+		}
+	} else {
+		super := &process{name: "supervisor", role: roleSupervisor, faultAt: never}
+		w.sim.spawn(super, "supervisor", w.supervise)
+	}
 	w.sim.run()
-	if w.sim.failure == "" {
+	if w.sim.failure == "" && !w.sim.abandoned {
 		w.verify()
 	}
 	return w.sim.failure
@@ -162,8 +171,11 @@ func (w *simWorld) faultDue(p *process) fault {
 	if next := w.nextFault(p.role); next != nil {
 		p.faultAt = p.steps + next.Step
 	}
-	if kind == "freeze" {
+	switch kind {
+	case "freeze":
 		return faultFreeze
+	case "pause":
+		return faultPause
 	}
 	return faultStop
 }
@@ -259,7 +271,7 @@ func (w *simWorld) supervise() {
 		if waiting {
 			tick = MaxPark / 5
 		}
-		w.sim.point()
+		w.sim.access(unsafe.Pointer(&w.exits), true)
 		w.sim.wait(func() bool { return len(w.exits) > 0 }, tick, waiting)
 	}
 }
@@ -282,7 +294,7 @@ func (w *simWorld) startOwner() {
 
 // Ring makes simWorld the set of doorbells. As an eventfd, a bell outlives its process and remembers one ring.
 func (w *simWorld) Ring(i int) {
-	w.sim.point()
+	w.sim.access(unsafe.Pointer(&w.bells[i]), true)
 	w.sim.note(fmt.Sprintf("ring bell %d", i))
 	w.bells[i] = true
 	w.sim.current.proc.dirty = true
@@ -290,7 +302,7 @@ func (w *simWorld) Ring(i int) {
 }
 
 func (w *simWorld) waitBell(i int) {
-	w.sim.point()
+	w.sim.access(unsafe.Pointer(&w.bells[i]), true)
 	w.sim.wait(func() bool { return w.bells[i] }, MaxPark, false)
 	w.bells[i] = false
 }
@@ -302,7 +314,7 @@ type simSleeper struct {
 }
 
 func (s *simSleeper) Wait(word *Word, value uint32, timeout time.Duration) bool {
-	s.w.sim.point()
+	s.w.sim.access(unsafe.Pointer(word), true)
 	s.w.sim.note("futex wait")
 	if word.v.Load() != value {
 		return false
@@ -320,7 +332,7 @@ func (s *simSleeper) Wait(word *Word, value uint32, timeout time.Duration) bool 
 }
 
 func (s *simSleeper) Wake(word *Word) {
-	s.w.sim.point()
+	s.w.sim.access(unsafe.Pointer(word), true)
 	s.w.sim.note("futex wake")
 	for _, sleeping := range s.w.waiters {
 		if sleeping.word == word {
@@ -334,6 +346,10 @@ func (s *simSleeper) Wake(word *Word) {
 // finished wakes the owner a few times when all work is done, since nobody rings it for an ack that makes no room for
 // anybody, and a slab of void rows is executed for nobody.
 func (w *simWorld) finished() (over, again bool) {
+	if w.sc.Alone && !w.armed {
+		w.armed, w.owner.actor.timedOut = true, true // so that the owner is about to park again when the requests begin
+		return false, true
+	}
 	if len(w.exits) > 0 || w.owner == nil || w.owner.proc.dead {
 		return false, false
 	}
