@@ -9,7 +9,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-_DTYPES = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8"), "I32": np.dtype("<i4"), "I64": np.dtype("<i8")}
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "F32": np.dtype("<f4"),
+    "F64": np.dtype("<f8"),
+    "I32": np.dtype("<i4"),
+    "I64": np.dtype("<i8"),
+}
 
 
 class BundleError(Exception):
@@ -31,8 +36,8 @@ class Table:
 class Bundle:
     """What these servers need to know of a model.
 
-    A packed row is ``row_floats`` float32: the pooled vectors, one after the other from the start, and the dense features
-    from ``dense_column`` on. What lies between and behind them is never read.
+    A packed row is ``row_floats`` float32: the pooled vectors, one after the other from the start, and the dense
+    features from ``dense_column`` on. What lies between and behind them is never read.
     """
 
     directory: Path
@@ -77,8 +82,10 @@ class Bundle:
             want = {"dim": dim, "combiner": "sum", "id_policy": "reject", "row_dtype": "float32"}
             got = {k: t[k] for k in want}
             if got != want or t["hotness"] < 1 or t["slot"] != {"array": 0, "offset": 4 * dim * i}:
-                raise BundleError(f'table "{t["name"]}": got {got}, hotness {t["hotness"]}, slot {t["slot"]}; '
-                                  f"want {want}, a fixed hotness, and slot {i} of one packed array")
+                raise BundleError(
+                    f'table "{t["name"]}": got {got}, hotness {t["hotness"]}, slot {t["slot"]}; '
+                    f"want {want}, a fixed hotness, and slot {i} of one packed array"
+                )
         (packed,) = _one("packed array", manifest["packed"])
         (dense,) = _one("dense input", manifest["dense"])
         (output,) = _one("output", manifest["outputs"])
@@ -145,6 +152,8 @@ def tensor_spans(path: Path) -> dict[str, Span]:
 def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
     """Reads all tensors of a file into memory of their own."""
     return {
-        name: np.fromfile(path, span.dtype, count=span.size // span.dtype.itemsize, offset=span.offset).reshape(span.shape)
+        name: np.fromfile(path, span.dtype, count=span.size // span.dtype.itemsize, offset=span.offset).reshape(
+            span.shape
+        )
         for name, span in tensor_spans(path).items()
     }

@@ -3,7 +3,8 @@
 import threading
 import time
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,8 @@ CALL_NS = 350_000
 ROW_NS = 1_500
 
 
-class Part(NamedTuple):
+@dataclass(slots=True, frozen=True)
+class Part:
     """Rows ``first`` to ``first + count`` of packed rows ``array``. What follows them may be read as padding."""
 
     array: NDArray[np.float32]

@@ -1,6 +1,7 @@
 """Memory on huge pages, private or shared, and what the kernel really gave.
 
-``mmap.mmap`` takes no address, and a mapping gets huge pages only where it is aligned to them, so this calls the C library.
+``mmap.mmap`` takes no address, and a mapping gets huge pages only where it is aligned to them, so this calls
+the C library.
 """
 
 import ctypes
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 HUGE = 2 << 20
+_PROT_NONE = 0
 _MAP_FIXED = 0x10
 _MADV_HUGEPAGE = 14
 _MADV_POPULATE_READ = 22
@@ -34,9 +36,10 @@ class Memory:
     def __init__(self, size: int, fd: int = -1, *, writable: bool = True) -> None:
         """Maps ``size`` bytes: of ``fd``, shared, or (-1) private memory without a file."""
         self.size = -(-size // HUGE) * HUGE
+        self._writable = writable
         kind = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS if fd < 0 else mmap.MAP_SHARED
         access = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
-        reserved = _map(0, self.size + HUGE, mmap.PROT_NONE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1)
+        reserved = _map(0, self.size + HUGE, _PROT_NONE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1)
         self.address = -(-reserved // HUGE) * HUGE
         _map(self.address, self.size, access, kind | _MAP_FIXED, fd)
         # Where the kernel has no huge pages to give, the memory works without.
@@ -45,7 +48,9 @@ class Memory:
     def array(self, dtype: Any, offset: int = 0, count: int = -1) -> NDArray[Any]:
         """A view of ``count`` elements (-1: as many as there are) from ``offset`` bytes on."""
         raw = (ctypes.c_char * self.size).from_address(self.address)
-        return np.frombuffer(raw, dtype, count, offset)
+        view: NDArray[Any] = np.frombuffer(memoryview(raw).cast("B"), dtype, count, offset)
+        view.flags.writeable = self._writable  # a store would be the end of the process
+        return view
 
     def collapse(self) -> None:
         """Asks for huge pages behind what has been written, where writing it did not bring them, and maps them."""

@@ -16,7 +16,7 @@ from rankd_bench_py.hugemem import Memory
 
 def _layers(weights: dict[str, NDArray[Any]], name: str) -> list[tuple[NDArray[Any], ...]]:
     kinds = ("v", "w", "bias") if name == "cross" else ("weight", "bias")
-    layers = []
+    layers: list[tuple[NDArray[Any], ...]] = []
     while f"{name}.{len(layers)}.bias" in weights:
         layers.append(tuple(weights[f"{name}.{len(layers)}.{kind}"] for kind in kinds))
     if not layers:

@@ -3,8 +3,8 @@
 What was measured (one core, bags of DLRM-DCNv2, 6.2M rows on huge pages) and led to this form:
 
 - One array for all tables with one ``take`` beats a ``take`` a table at every batch size: at one example the calls cost
-  more than the memory. ``mode="clip"`` matters: in the mode ``raise`` NumPy gathers into a buffer of its own and copies.
-  Ids are therefore checked before, all at once.
+  more than the memory. ``mode="clip"`` matters: in the mode ``raise`` NumPy gathers into a buffer of its own and
+  copies. Ids are therefore checked before, all at once.
 - A batch is worked through ``CHUNK`` examples at a time, so that the gathered rows are still in the second-level cache
   when they are summed.
 - The sums of many short bags are one product with a matrix of zeros and ones, which is one call; each
@@ -57,7 +57,7 @@ class Lookup:
         return int(row), int(column)
 
     def pool(self, ids: NDArray[Any], dense: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-        """Writes the packed rows of checked ids ``[n, ids_per_row]`` and dense ``[n, width]`` to ``out`` ``[n, row_floats]``."""
+        """Writes packed rows to ``out`` ``[n, row_floats]``, from checked ids ``[n, ids_per_row]`` and dense."""
         pooled = out[:, : self._count * self._dim].reshape(len(out), self._count, self._dim)
         for at in range(0, len(ids), CHUNK):
             part = ids[at : at + CHUNK]

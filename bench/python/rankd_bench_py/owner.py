@@ -1,9 +1,10 @@
 """The device owner: takes packed rows from the frontends' rings, runs the device, gives scores back.
 
-Where entries are merged, a free place on the device takes everything that waits at that moment, up to the largest batch,
-and never waits for more. Entries keep their order within a ring; rings take turns at the head of a batch.
+Where entries are merged, a free place on the device takes everything that waits at that moment, up to the largest
+batch, and never waits for more. Entries keep their order within a ring; rings take turns at the head of a batch.
 """
 
+import contextlib
 import os
 import queue
 import select
@@ -32,9 +33,10 @@ class _Batch:
 class Owner:
     """Runs until it is told to stop and the rings are empty."""
 
-    def __init__(self, device: Device, rings: Sequence[OwnerEnd], bell: int, *, max_batch: int, merge: bool,
-                 spin_seconds: float) -> None:
-        """``bell`` is the eventfd that all rings' frontends ring. ``spin_seconds`` is for a machine with a CPU to spare."""
+    def __init__(
+        self, device: Device, rings: Sequence[OwnerEnd], bell: int, *, max_batch: int, merge: bool, spin_seconds: float
+    ) -> None:
+        """All frontends ring the eventfd ``bell``. ``spin_seconds`` is for a machine with a CPU to spare."""
         self._device = device
         self._rings = rings
         self._bell = bell
@@ -119,7 +121,7 @@ class Owner:
 
     def _finish(self, batch: _Batch) -> None:
         scores, at = batch.scores, 0
-        touched = []
+        touched: list[OwnerEnd] = []
         for ring, entry in batch.entries:
             ring.complete(None if scores is None else scores[at : at + entry.count], entry)
             at += entry.count
@@ -153,7 +155,5 @@ class Owner:
         if room:
             for ring in self._rings:
                 ring.set_asleep(False)
-        try:
+        with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._bell)
-        except BlockingIOError:
-            pass

@@ -8,14 +8,15 @@ Layout of the file, little-endian: a control page, entries, scores, rows.
     0x100   owner     owner_asleep: 1 while the owner wants to be woken through its eventfd
     0x180   frontend  frontend_asleep: 1 while the frontend wants to be woken through its eventfd
 
-Entry i % ENTRIES is (first row: u64, rows: u32, status: u32). Rows first .. first + rows lie in one piece; their scores lie
-at the same indexes of the score array.
+Entry i % ENTRIES is (first row: u64, rows: u32, status: u32). Rows first .. first + rows lie in one piece; their
+scores lie at the same indexes of the score array.
 
 A word is stored only after what it announces. Python has no fences: this relies on x86, where stores become visible in
-their order, so other machines are refused. What x86 does reorder is a store and a later load of another word, so both sides
-that go to sleep or wake the other pass a lock between the two, and no wait is without a time limit.
+their order, so other machines are refused. What x86 does reorder is a store and a later load of another word, so a side
+that goes to sleep or wakes the other passes a lock between the two, and no wait is without a time limit.
 """
 
+import contextlib
 import os
 import platform
 import threading
@@ -77,16 +78,18 @@ class _End:
 
     def __init__(self, fd: int, geometry: Geometry, own_bell: int, other_bell: int) -> None:
         if platform.machine() not in ("x86_64", "AMD64"):
-            raise SystemExit(f"open ring: got machine {platform.machine()}, want x86_64 (it relies on the order of stores)")
+            raise SystemExit(
+                f"open ring: got machine {platform.machine()}, want x86_64 (it relies on the order of stores)"
+            )
         self.geometry = geometry
         self.bell = own_bell
         self._other_bell = other_bell
         memory = Memory(geometry.bytes, fd)
         memory.collapse()
         # A memoryview's item is read and written as one aligned 8-byte access, and is cheaper than a NumPy scalar.
-        self._words = memoryview(memory.array(np.uint64, 0, _CONTROL_BYTES // 8))
+        self._words = memory.array(np.uint64, 0, _CONTROL_BYTES // 8).data
         entries = memory.array(_ENTRY, _CONTROL_BYTES, ENTRIES)
-        self._first, self._count, self._status = (memoryview(entries[f]) for f in ("first", "rows", "status"))
+        self._first, self._count, self._status = (entries[f].data for f in ("first", "rows", "status"))
         self.scores: NDArray[np.float32] = memory.array(np.float32, geometry.scores_offset, geometry.rows)
         rows = memory.array(np.float32, geometry.rows_offset, geometry.rows * geometry.row_floats)
         self.rows: NDArray[np.float32] = rows.reshape(geometry.rows, geometry.row_floats)
@@ -94,10 +97,8 @@ class _End:
 
     def clear_bell(self) -> None:
         """Takes back the rings of this end's eventfd, which must not block."""
-        try:
+        with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.bell)
-        except BlockingIOError:
-            pass
 
     def _ring(self, asleep: int) -> None:
         with self._fence:
@@ -124,6 +125,7 @@ class FrontendEnd(_End):
         self._published = 0
         self._taken = 0
         self._next = 0  # row after the last reserved one, free-running
+        self._before = 0  # _next as it was before the last reservation
         self._oldest = 0  # oldest row that is in use, free-running
         self._ends: deque[int] = deque()  # of published entries: _next as it was behind them
         self._words[_FRONTEND_ASLEEP] = 1
@@ -134,18 +136,22 @@ class FrontendEnd(_End):
         return self._published - self._taken
 
     def reserve(self, rows: int) -> int | None:
-        """The first of ``rows`` free rows in one piece; None if there are none now. Publish them before reserving others."""
+        """The first of ``rows`` free rows in one piece; None if there are none now. Publish or cancel it next."""
         size = self.geometry.rows
         start = self._next
         if start % size + rows > size:
             start += size - start % size  # not in one piece before the end: leave those rows out
         if start + rows - self._oldest > size or self.in_flight == ENTRIES:
             return None
-        self._next = start + rows
+        self._before, self._next = self._next, start + rows
         return start % size
 
+    def cancel(self) -> None:
+        """Takes the last reservation back, instead of publishing it."""
+        self._next = self._before
+
     def publish(self, first: int, rows: int) -> int:
-        """Hands rows over that reserve gave and that are written; the number of the entry, from 0."""
+        """Hands over the first ``rows`` of what reserve gave, written; the number of the entry, from 0."""
         number = self._published
         at = number % ENTRIES
         self._first[at], self._count[at] = first, rows

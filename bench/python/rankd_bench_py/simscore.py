@@ -33,4 +33,5 @@ class SimScore:
         np.multiply(rows[:, self._dense].T, weights[tables:], out=products[tables:, :count])
         total = np.add.reduce(products, axis=0)[:count]
         total -= np.floor(total)
-        return total.astype(np.float32)
+        scores: NDArray[np.float32] = total.astype(np.float32)
+        return scores

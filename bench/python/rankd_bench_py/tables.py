@@ -31,12 +31,14 @@ def _fill(bundle: Bundle, memory: Memory) -> None:
         path = Path(bundle.directory, table.file)
         span = tensor_spans(path)[table.tensor]
         if span.shape != (table.rows, bundle.dim) or span.dtype != np.dtype("<f4"):
-            raise BundleError(f'table "{table.name}": got {span.dtype} {span.shape}, want float32 {table.rows, bundle.dim}')
+            raise BundleError(
+                f'table "{table.name}": got {span.dtype} {span.shape}, want float32 {table.rows, bundle.dim}'
+            )
         with path.open("rb", buffering=0) as file:
             file.seek(span.offset)
             end = at + span.size
             while at < end:
-                got = file.readinto(memoryview(raw[at : min(end, at + _PIECE)]))
+                got = file.readinto(raw[at : min(end, at + _PIECE)].data)
                 if not got:
                     raise BundleError(f'table "{table.name}": the file ends {end - at} bytes early')
                 at += got

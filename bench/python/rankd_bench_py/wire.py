@@ -10,7 +10,7 @@ from rankd_bench_py.bundle import Bundle
 
 _INT32 = np.dtype("<i4")
 _INT64 = np.dtype("<i8")
-_IDS = {pb.DTYPE_INT32: _INT32, pb.DTYPE_INT64: _INT64}
+_IDS: dict[int, np.dtype[Any]] = {pb.DTYPE_INT32: _INT32, pb.DTYPE_INT64: _INT64}
 
 
 class Refusal(Exception):
@@ -19,10 +19,10 @@ class Refusal(Exception):
 
 @dataclass(slots=True, frozen=True)
 class Examples:
-    """The inputs of a request as raw little-endian bytes: ids ``[rows, ids_per_row]`` and float32 dense ``[rows, width]``.
+    """The inputs of a request as raw bytes: ids ``[rows, ids_per_row]``, dense float32 ``[rows, width]``.
 
-    Bytes, since the batches of several requests are joined before NumPy sees them: one ``bytes.join`` is much cheaper than
-    an array a request.
+    Bytes, since the batches of several requests are joined before NumPy sees them: one ``bytes.join`` is much cheaper
+    than an array a request.
     """
 
     rows: int
@@ -49,8 +49,10 @@ class Wire:
         """Reads the inputs. Raises Refusal."""
         bundle = self._bundle
         if request.model_name not in self._names or request.model_version not in self._versions:
-            raise Refusal(f'model: got "{request.model_name}" version "{request.model_version}", '
-                          f'want "{bundle.name}" version "{bundle.version}"')
+            raise Refusal(
+                f'model: got "{request.model_name}" version "{request.model_version}", '
+                f'want "{bundle.name}" version "{bundle.version}"'
+            )
         inputs = request.inputs
         if bundle.dense not in inputs:
             raise Refusal(f'input "{bundle.dense}": missing')
@@ -62,8 +64,10 @@ class Wire:
             raise Refusal(f'input "{bundle.dense}": got {rows} rows, want 1 to {bundle.max_batch}')
         numbers = dense.data
         if dense.dtype != pb.DTYPE_FLOAT32 or len(numbers) != 4 * rows * bundle.dense_width:
-            raise Refusal(f'input "{bundle.dense}": got type {dense.dtype}, {len(numbers)} bytes, '
-                          f"want float32, {4 * rows * bundle.dense_width} bytes")
+            raise Refusal(
+                f'input "{bundle.dense}": got type {dense.dtype}, {len(numbers)} bytes, '
+                f"want float32, {4 * rows * bundle.dense_width} bytes"
+            )
         if len(inputs) == 2 and "ids" in inputs:
             ids, dtype = _tensor("ids", inputs["ids"], rows, self._width)
             return Examples(rows, ids, dtype, numbers)
@@ -102,6 +106,8 @@ def _tensor(name: str, tensor: pb.HostBufferProto, rows: int, width: int) -> tup
     data: bytes = tensor.data
     shape = tensor.shape
     if len(shape) != 2 or shape[0] != rows or shape[1] != width or len(data) != rows * width * dtype.itemsize:
-        raise Refusal(f'input "{name}": got shape {list(shape)}, {len(data)} bytes, '
-                      f"want [{rows}, {width}], {rows * width * dtype.itemsize} bytes")
+        raise Refusal(
+            f'input "{name}": got shape {list(shape)}, {len(data)} bytes, '
+            f"want [{rows}, {width}], {rows * width * dtype.itemsize} bytes"
+        )
     return data, dtype
