@@ -4,27 +4,37 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// Options say which server is wanted.
+// Options say which server is wanted: rankd, by the first three, or any other one by its command line.
 type Options struct {
 	Binary string   // the rankd command
 	Model  string   // directory of the bundle
 	Flags  []string // of "rankd serve", beyond those that every server here gets
-	CPUs   []int    // that it may run on; nil: all of this process
-	Ready  time.Duration
+
+	// Command is the command line of another server; {listen} in it becomes the address that it shall listen on. It prints a line
+	// that begins with READY when it serves.
+	Command []string
+	Health  bool     // of another server: it has grpc.health.v1, which must say SERVING
+	Env     []string // "NAME=value", beyond those of this process
+	Dir     string   // it runs in; empty: that of this process
+
+	CPUs  []int // that it may run on; nil: all of this process
+	Ready time.Duration
 }
+
+// Listen stands for the address in a command line.
+const Listen = "{listen}"
 
 const (
 	readyLimit = 5 * time.Minute // tables of gigabytes are read meanwhile
@@ -35,9 +45,10 @@ const (
 
 // Server is a running server.
 type Server struct {
-	Target string // gRPC
-	HTTP   string // status
-	PID    int
+	Target      string // gRPC
+	HTTP        string // status; empty: it has none
+	PID         int
+	CommandLine []string
 
 	dir    string
 	cmd    *exec.Cmd
@@ -46,17 +57,39 @@ type Server struct {
 
 // Start starts a server and waits until it is ready.
 func Start(ctx context.Context, o Options) (*Server, error) {
-	s, err := start(o)
+	s, err := start(&o)
 	if err != nil {
-		return nil, fmt.Errorf("start server %s: %w", o.Binary, err)
+		return nil, fmt.Errorf("start server %s: %w", o.name(), err)
 	}
-	if err := s.awaitReady(ctx, o); err != nil {
-		return nil, errors.Join(fmt.Errorf("start server %s: %w\n%s", o.Binary, err, s.logTail()), s.Stop())
+	if err := s.awaitReady(ctx, &o); err != nil {
+		return nil, errors.Join(fmt.Errorf("start server %s: %w\n%s", o.name(), err, s.logTail()), s.Stop())
 	}
 	return s, nil
 }
 
-func start(o Options) (*Server, error) {
+func (o *Options) name() string {
+	if len(o.Command) > 0 {
+		return strings.Join(o.Command, " ")
+	}
+	return o.Binary
+}
+
+// commandLine is the server's, for the addresses in s.
+func (o *Options) commandLine(s *Server) []string {
+	if len(o.Command) == 0 {
+		return append([]string{
+			o.Binary, "serve", "--model=" + o.Model, "--listen=" + s.Target, "--http=" + s.HTTP, "--run-dir=" + s.dir,
+			"--instance=" + s.instance(), "--log-format=json",
+		}, o.Flags...)
+	}
+	line := slices.Clone(o.Command)
+	for i := range line {
+		line[i] = strings.ReplaceAll(line[i], Listen, s.Target)
+	}
+	return line
+}
+
+func start(o *Options) (*Server, error) {
 	dir, err := os.MkdirTemp("", "rankd-bench-")
 	if err != nil {
 		return nil, err
@@ -66,18 +99,19 @@ func start(o Options) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	s.Target, s.HTTP = addresses[0], addresses[1]
+	s.Target = addresses[0]
+	if len(o.Command) == 0 {
+		s.HTTP = addresses[1]
+	}
 	log, err := os.Create(s.logPath())
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	defer log.Close()
-	s.cmd = exec.Command(o.Binary, append([]string{
-		"serve", "--model=" + o.Model, "--listen=" + s.Target, "--http=" + s.HTTP, "--run-dir=" + dir,
-		"--instance=" + filepath.Base(dir), "--log-format=json",
-	}, o.Flags...)...)
-	s.cmd.Stdout, s.cmd.Stderr = log, log
-	s.cmd.Env = environment()
+	s.CommandLine = o.commandLine(s)
+	s.cmd = exec.Command(s.CommandLine[0], s.CommandLine[1:]...)
+	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = log, log, o.Dir
+	s.cmd.Env = append(append(environment(), o.Env...), s.mark())
 	s.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 	started := make(chan error)
 	go s.keep(o.CPUs, started)
@@ -134,35 +168,7 @@ func freeAddresses(n int) (list []string, err error) {
 	return list, nil
 }
 
-func (s *Server) awaitReady(ctx context.Context, o Options) error {
-	limit := o.Ready
-	if limit == 0 {
-		limit = readyLimit
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		if r, err := client.Get("http://" + s.HTTP + "/readyz"); err == nil {
-			_, _ = io.Copy(io.Discard, r.Body)
-			r.Body.Close()
-			if r.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case err := <-s.exited:
-			return fmt.Errorf("it has ended: %w", errors.Join(err, errors.New("not ready")))
-		case <-ctx.Done():
-			return fmt.Errorf("wait until it is ready: %w", ctx.Err())
-		case <-tick.C:
-		}
-	}
-}
-
-// Stop ends the server, first politely, and removes what it left (I1).
+// Stop ends the server, first politely, removes what it left, and reports it (I1, I3).
 func (s *Server) Stop() error {
 	_ = s.cmd.Process.Signal(unix.SIGTERM) // gone already: Wait tells
 	limit := time.NewTimer(stopLimit)
@@ -174,11 +180,15 @@ func (s *Server) Stop() error {
 		_ = unix.Kill(-s.PID, unix.SIGKILL)
 		err = errors.Join(<-s.exited, fmt.Errorf("it ran on for %v after SIGTERM", stopLimit))
 	}
+	err = errors.Join(err, s.leftovers())
 	if err != nil {
 		err = fmt.Errorf("stop server %d: %w\n%s", s.PID, err, s.logTail())
 	}
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
+
+// instance is the name of the server among all that were ever started.
+func (s *Server) instance() string { return filepath.Base(s.dir) }
 
 func (s *Server) logPath() string { return filepath.Join(s.dir, "log") }
 

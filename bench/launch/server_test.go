@@ -4,8 +4,10 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -51,5 +53,50 @@ func TestServerThatCannotStartIsExplained(t *testing.T) {
 	}
 	if _, err := Start(context.Background(), Options{Binary: "/nonexistent/rankd"}); err == nil {
 		t.Error("a binary that is not there: got no error")
+	}
+}
+
+// otherServer is a command line that runs a line of shell.
+func otherServer(script string) Options {
+	return Options{Command: []string{"/bin/sh", "-c", script, "server", Listen}, CPUs: []int{0}}
+}
+
+func TestOtherServerIsReadyWhenItSaysSo(t *testing.T) {
+	s, err := Start(context.Background(), otherServer("echo starting; echo READY $1; exec sleep 60"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.CommandLine[len(s.CommandLine)-1]; got != s.Target {
+		t.Errorf("address in the command line: got %q, want %q", got, s.Target)
+	}
+	if err := s.Stop(); err == nil || !strings.Contains(err.Error(), "signal: terminated") {
+		t.Errorf("a server that SIGTERM kills: got %v, want an error that says so", err)
+	}
+	if _, err := Start(context.Background(), otherServer("echo not today; exit 3")); err == nil || !strings.Contains(err.Error(), "not today") {
+		t.Errorf("got %v, want the server's own words", err)
+	}
+}
+
+func TestI3WhatIsLeftBehindIsNamedAndGone(t *testing.T) {
+	s, err := Start(context.Background(), otherServer("trap 'exit 0' TERM; setsid sleep 60 & echo READY; wait"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := filepath.Join("/dev/shm", "test."+s.instance()+".left")
+	if err := os.WriteFile(shared, nil, 0o600); err != nil {
+		t.Skipf("no shared memory: %v", err)
+	}
+	err = s.Stop()
+	if err == nil || !strings.Contains(err.Error(), "(sleep) was left behind") || !strings.Contains(err.Error(), shared) {
+		t.Errorf("got %v, want the process and the file named", err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); len(s.processes()) > 0; {
+		if time.Now().After(deadline) {
+			t.Fatalf("got processes %v, want none", s.processes())
+		}
+		runtime.Gosched()
+	}
+	if len(s.files()) > 0 {
+		t.Errorf("got files %v, want none", s.files())
 	}
 }

@@ -10,10 +10,28 @@ import (
 
 // File is what a command writes: the runs of one server.
 type File struct {
-	Schema  int              `json:"schema"`
-	Arm     string           `json:"arm"` // which server it was, in a comparison
+	Schema int    `json:"schema"`
+	Arm    string `json:"arm"` // which server it was, in a comparison
+
+	// Variant tells servers of one arm apart, such as by their numbers of processes; Sweep says that these runs only
+	// served to find the best variant; Repeat counts starts of the server from 1.
+	Variant string   `json:"variant,omitempty"`
+	Sweep   bool     `json:"sweep,omitempty"`
+	Repeat  int      `json:"repeat,omitempty"`
+	Command []string `json:"command,omitempty"`
+	// Config is a digest of everything that was set: results of another one are of something else.
+	Config string `json:"config,omitempty"`
+	// Sizes are bytes that the server itself says: of its tables, of what lies between frontends and device.
+	Sizes   *Sizes           `json:"sizes,omitempty"`
 	Results []*Result        `json:"results"`
 	Memory  []monitor.Memory `json:"memory,omitempty"` // of all processes of the server
+}
+
+// Sizes are bytes of memory that a server must have, and its number of frontends.
+type Sizes struct {
+	Tables    int64 `json:"tables_bytes"`
+	Region    int64 `json:"region_bytes"`
+	Frontends int   `json:"frontends"`
 }
 
 // WriteJSON replaces the file at path with v as indented JSON.

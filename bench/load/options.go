@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"time"
 
 	"rankd/bench/exam"
@@ -24,7 +25,7 @@ const maxOpen = 1 << 18
 
 // Options say what load is made.
 type Options struct {
-	Target      string // "host:port" or "unix:path"
+	Target      string // "host:port" or "unix:path"; several, with commas between them, get equal shares of the connections
 	Connections int
 	Threads     int // workers
 	Mode        string
@@ -74,11 +75,16 @@ func (o *Options) validate() error {
 	if o.Connections < 1 || o.Threads < 1 {
 		refuse("got %d connections and %d threads, want at least 1 of each", o.Connections, o.Threads)
 	}
+	if n := len(o.targets()) * o.Threads; n > o.Threads && o.Connections%n != 0 {
+		refuse("got %d connections for %d targets on %d threads, want a multiple of %d", o.Connections, len(o.targets()), o.Threads, n)
+	}
 	if o.Warmup < 0 || o.Duration <= 0 || o.Drain < 0 || o.Deadline < 0 {
 		refuse("times: got warm-up %v, duration %v, drain %v, deadline %v; want none negative and a duration", o.Warmup, o.Duration, o.Drain, o.Deadline)
 	}
 	return errors.Join(errs...)
 }
+
+func (o *Options) targets() []string { return strings.Split(o.Target, ",") }
 
 // workers is how many of them have something to do.
 func (o *Options) workers() int {

@@ -20,11 +20,11 @@ const (
 
 // pool is the connections of a worker. Those that are lost are made anew in the background.
 type pool struct {
-	target string
-	loop   *h2wire.Loop
-	list   []connection
-	turn   int
-	resume func(slot uint32) // a parked caller may go on
+	targets []string // connection i goes to target i modulo their number
+	loop    *h2wire.Loop
+	list    []connection
+	turn    int
+	resume  func(slot uint32) // a parked caller may go on
 
 	ctx        context.Context
 	cancel     context.CancelFunc
@@ -39,10 +39,12 @@ type connection struct {
 	parked  []uint32 // callers that wait for it
 }
 
-func (p *pool) open(ctx context.Context, target string, loop *h2wire.Loop, n int, resume func(slot uint32)) {
-	p.target, p.loop, p.list, p.resume = target, loop, make([]connection, n), resume
+func (p *pool) open(ctx context.Context, targets []string, loop *h2wire.Loop, n int, resume func(slot uint32)) {
+	p.targets, p.loop, p.list, p.resume = targets, loop, make([]connection, n), resume
 	p.ctx, p.cancel = context.WithCancel(ctx)
 }
+
+func (p *pool) target(i int) string { return p.targets[i%len(p.targets)] }
 
 // connect makes all connections.
 func (p *pool) connect(ctx context.Context) error {
@@ -54,13 +56,15 @@ func (p *pool) connect(ctx context.Context) error {
 		g.Go(func() (err error) {
 			ctx, cancel := context.WithTimeout(ctx, dialLimit)
 			defer cancel()
-			descriptors[i], err = h2wire.Dial(ctx, p.target)
-			return err
+			if descriptors[i], err = h2wire.Dial(ctx, p.target(i)); err != nil {
+				return fmt.Errorf("connect to %s: %w", p.target(i), err)
+			}
+			return nil
 		})
 	}
 	err := g.Wait()
 	for i, fd := range descriptors {
-		p.list[i].session = h2wire.NewClient(h2wire.Options{Authority: p.target})
+		p.list[i].session = h2wire.NewClient(h2wire.Options{Authority: p.target(i)})
 		switch {
 		case err == nil:
 			err = p.loop.Attach(fd, p.list[i].session)
@@ -68,10 +72,7 @@ func (p *pool) connect(ctx context.Context) error {
 			err = errors.Join(err, syscall.Close(fd))
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("connect to %s: %w", p.target, err)
-	}
-	return nil
+	return err
 }
 
 func (p *pool) greeted() bool {
@@ -111,10 +112,10 @@ func (p *pool) renew(i int32) {
 	p.dialers.Go(func() {
 		for {
 			ctx, cancel := context.WithTimeout(p.ctx, dialLimit)
-			fd, err := h2wire.Dial(ctx, p.target)
+			fd, err := h2wire.Dial(ctx, p.target(int(i)))
 			cancel()
 			if err == nil {
-				if !p.loop.Post(func() { p.replace(c, fd) }) {
+				if !p.loop.Post(func() { p.replace(c, p.target(int(i)), fd) }) {
 					_ = syscall.Close(fd)
 				}
 				return
@@ -131,9 +132,9 @@ func (p *pool) renew(i int32) {
 }
 
 // replace puts a new connection into its place; it runs on the loop. The old one, if it still drains, goes on until the server closes it.
-func (p *pool) replace(c *connection, fd int) {
+func (p *pool) replace(c *connection, target string, fd int) {
 	c.dialing = false
-	session := h2wire.NewClient(h2wire.Options{Authority: p.target})
+	session := h2wire.NewClient(h2wire.Options{Authority: target})
 	if p.loop.Attach(fd, session) != nil {
 		return // the next one who needs it tries again
 	}

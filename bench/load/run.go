@@ -52,7 +52,7 @@ func newWorkers(ctx context.Context, o *Options) ([]*worker, *seconds, error) {
 			tally: newTally(), second: second{latency: newHistogram()}, seconds: all,
 			request: i * len(o.Requests.Messages) / n,
 		}
-		w.pool.open(ctx, o.Target, loop, share(o.Connections, i, n), w.resume)
+		w.pool.open(ctx, o.targets(), loop, share(o.Connections, i, n), w.resume)
 		if o.Mode == Closed {
 			w.callers = share(o.Callers, i, n)
 		} else {
