@@ -241,7 +241,7 @@ func TestChildOfAnotherLayoutIsRefused(t *testing.T) {
 }
 
 func TestBadConfigurationEndsTheServer(t *testing.T) {
-	s := testServer(t, map[string]string{roleFrontend: "code:2"})
+	s := testServer(t, map[string]string{roleFrontend: "code:78"})
 	s.start()
 	if err := s.end(); !errors.Is(err, ErrBadConfig) {
 		t.Errorf("got %v, want ErrBadConfig", err)
@@ -270,6 +270,20 @@ func TestCorruptRegionIsMadeAnewAndAllChildrenRestarted(t *testing.T) {
 	}
 	if regions != 2 {
 		t.Errorf("got %d regions, want 2", regions)
+	}
+}
+
+// The Go runtime ends a program that has crashed with exit code 2.
+func TestCrashOfAChildIsNoBadConfiguration(t *testing.T) {
+	s := testServer(t, map[string]string{roleFrontend: "later:2"})
+	s.start()
+	st := s.awaitReady()
+	kill(t, st.Processes[1].PID, unix.SIGUSR1)
+	s.await("the successor of the one that crashed", func(st Status) bool {
+		return st.Ready && st.Processes[1].Incarnation == 2 && st.Processes[1].State == "ready"
+	})
+	if err := s.stop(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -27,8 +27,10 @@ type ExitCode int
 const (
 	ExitOK            ExitCode = 0 // asked to stop, and stopped in order
 	ExitError         ExitCode = 1 // anything that a restart may mend
-	ExitBadConfig     ExitCode = 2 // the same arguments would end the same way: not restarted
 	ExitCorruptRegion ExitCode = 3 // shared memory broke an invariant: everything that maps it is rebuilt
+	// ExitBadConfig: the same arguments would end the same way, so no restart. It is EX_CONFIG of sysexits.h, and not 2: the
+	// Go runtime ends a program that has crashed with 2, and a crash must be restarted.
+	ExitBadConfig ExitCode = 78
 )
 
 // String names the code for logs.

@@ -22,7 +22,7 @@ func init() {
 	s, err := parse(os.Getenv("RANKD_FAULTS"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "rankd: RANKD_FAULTS:", err)
-		os.Exit(2)
+		os.Exit(78) // bad configuration: not restarted
 	}
 	present.Store(&s)
 	if path := os.Getenv("RANKD_FAULTS_FILE"); path != "" {

@@ -42,18 +42,20 @@ died
 100ms
 100ms
 
-# The codes of children; -1 is death by a signal.
+# The codes of children; -1 is death by a signal, 2 a crash of a Go program.
 run first=1s limit=1s
 exit 0
 exit 1
 exit 2
 exit 3
 exit -1
+exit 78
 exit 137
 ----
 restart
 restart
-give up
+restart
 rebuild
 restart
+give up
 restart
