@@ -37,6 +37,7 @@ type Memory struct {
 type Tables struct {
 	FD     int // for reading; inherited by frontends
 	Memory Memory
+	Check  func() error // an error: somebody has damaged the segment; nil: it is not looked at
 	Close  func() error // unmaps and closes; the segment stays if it has a name
 	Remove func() error // removes the segment's name, before Close; nil if it has none
 }

@@ -36,5 +36,6 @@
 //
 // A child killed at any instruction is reaped and replaced. A child that exits with the code for bad configuration ends the
 // server, since it would end the same way again; one that reports a corrupt region has the region made anew and every child
-// started again. If the supervisor itself is killed, its children end with it, and the next supervisor removes what it left.
+// started again. Tables that somebody has cut off are loaded again, after every child was ended. If the supervisor itself is
+// killed, its children end with it, and the next supervisor removes what it left.
 package supervisor

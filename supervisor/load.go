@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"time"
 
@@ -63,6 +64,37 @@ func (l *loop) loaded(t *Tables, err error, stopped bool) (bool, error) {
 	l.log.Info("tables are loaded", slog.Int64("bytes", t.Memory.Bytes), slog.String("pages", t.Memory.Pages),
 		slog.Bool("attached", t.Memory.Attached), slog.Duration("after", time.Since(l.startedAt)))
 	return stopped, nil
+}
+
+// watchTables looks whether the tables are still what was loaded, and has them loaded again if they are not: a frontend that
+// reads what was cut off dies, and so would its successors.
+func (l *loop) watchTables(now time.Time) {
+	if l.tables.Check == nil {
+		return
+	}
+	if err := l.tables.Check(); err != nil {
+		l.spoilt = true
+		l.beginRebuild(fmt.Sprintf("tables are damaged, loading them again: %v", err), now)
+	}
+}
+
+// discard gives up damaged tables and the region. Every child is gone by now.
+func (l *loop) discard() error {
+	region, tables := l.region, l.tables
+	l.region, l.tables, l.spoilt = nil, nil, false
+	l.progress.done.Store(0)
+	l.progress.total.Store(0)
+	err := region.Close()
+	if tables.Remove != nil {
+		if e := tables.Remove(); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	if err = errors.Join(err, tables.Close()); err != nil {
+		return fmt.Errorf("discard tables: %w", err)
+	}
+	l.writeState()
+	return nil
 }
 
 func (l *loop) loadingText() string {

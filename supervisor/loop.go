@@ -42,6 +42,7 @@ type loop struct {
 	watch      hangWatch
 	rebuilds   backoff
 	everServed bool
+	spoilt     bool // the tables are to be loaded again once every child is gone
 
 	refuseAt time.Time // new calls are refused from then on; zero: they are, or there is no drain
 
@@ -104,6 +105,9 @@ func (l *loop) run() error {
 		if l.phase == phaseStopped {
 			break
 		}
+		if l.phase == phaseLoading {
+			return errSpoilt
+		}
 		timer.Reset(l.tick(now))
 		select {
 		case e := <-l.events:
@@ -142,6 +146,7 @@ func (l *loop) act(now time.Time) {
 	switch l.phase {
 	case phaseStarting, phaseServing:
 		l.fillDue(now)
+		l.watchTables(now)
 	case phaseRebuilding:
 		l.continueRebuild(now)
 	case phaseDraining:
@@ -194,14 +199,14 @@ func (l *loop) makeRegion() error {
 	return nil
 }
 
-// beginRebuild kills every child, since all of them map a region that broke an invariant.
-func (l *loop) beginRebuild(found *place, now time.Time) {
+// beginRebuild kills every child, since all of them map memory that is not to be trusted any more.
+func (l *loop) beginRebuild(why string, now time.Time) {
 	wait := l.rebuilds.died(false)
-	l.log.Error("region is corrupt, making it anew", slog.String("found_by", found.String()), slog.Duration("next_start_in", wait))
+	l.log.Error("shared memory is damaged, making it anew", slog.String("why", why), slog.Duration("next_start_in", wait))
 	l.phase = phaseRebuilding
 	for _, p := range append([]*place{l.owner}, l.frontends...) {
 		if p.process != nil {
-			p.process.kill("region is rebuilt")
+			p.process.kill("shared memory is made anew")
 		}
 		p.startAt = now.Add(wait)
 	}
@@ -209,6 +214,10 @@ func (l *loop) beginRebuild(found *place, now time.Time) {
 
 func (l *loop) continueRebuild(now time.Time) {
 	if running(l.frontends)+running([]*place{l.owner}) > 0 {
+		return
+	}
+	if l.spoilt {
+		l.phase = phaseLoading
 		return
 	}
 	old := l.region

@@ -194,7 +194,7 @@ func (l *loop) reaped(p *place, e event, now time.Time) {
 	case giveUp:
 		l.drain(fmt.Errorf("start %s: %s: %w", p, p.last, ErrBadConfig), now)
 	case rebuild:
-		l.beginRebuild(p, now)
+		l.beginRebuild(fmt.Sprintf("%s found the region corrupt", p), now)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -270,6 +271,41 @@ func TestCorruptRegionIsMadeAnewAndAllChildrenRestarted(t *testing.T) {
 	}
 	if regions != 2 {
 		t.Errorf("got %d regions, want 2", regions)
+	}
+}
+
+func TestDamagedTablesAreLoadedAgainAndAllChildrenRestarted(t *testing.T) {
+	s := testServer(t, nil)
+	loads, damaged := 0, atomic.Bool{}
+	load := s.deps.LoadTables
+	s.deps.LoadTables = func(ctx context.Context, instance string, progress func(done, total int64)) (*Tables, error) {
+		loads++
+		damaged.Store(false)
+		t, err := load(ctx, instance, progress)
+		if err == nil {
+			t.Check = func() error {
+				if damaged.Load() {
+					return errors.New("somebody has cut them off")
+				}
+				return nil
+			}
+		}
+		return t, err
+	}
+	s.start()
+	s.awaitReady()
+	damaged.Store(true)
+	st := s.await("everyone's second incarnation", func(st Status) bool {
+		return st.Ready && !slices.ContainsFunc(st.Processes, func(p ProcessStatus) bool { return p.Incarnation != 2 || p.State != "ready" })
+	})
+	if st.Phase != string(phaseServing) || st.Tables == nil {
+		t.Errorf("got phase %s and tables %v, want serving with tables", st.Phase, st.Tables)
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+	if loads != 2 {
+		t.Errorf("got the tables loaded %d times, want twice", loads)
 	}
 }
 

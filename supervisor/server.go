@@ -70,16 +70,23 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 	if err := s.prepare(l); err != nil {
 		return err
 	}
-	stopped, err := l.load()
-	if stopped || err != nil {
-		return err
-	}
 	defer func() {
 		if l.region != nil {
 			err = errors.Join(err, l.region.Close())
 		}
 	}()
-	return l.run()
+	for {
+		stopped, err := l.load()
+		if stopped || err != nil {
+			return err
+		}
+		if err := l.run(); !errors.Is(err, errSpoilt) {
+			return err
+		}
+		if err := l.discard(); err != nil {
+			return err
+		}
+	}
 }
 
 // claim takes the address and the instance for this server.

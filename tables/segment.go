@@ -58,6 +58,19 @@ func (s *Segment) Info() Info {
 	return info
 }
 
+// Check reports whether the file still has the size that it was mapped with; ErrSize if somebody has cut it off. Whoever
+// reads behind the cut dies of it, or, up to the end of the page with the cut, finds zeros.
+func (s *Segment) Check() error {
+	st, err := s.file.Stat()
+	if err != nil {
+		return fmt.Errorf("check tables: %w", err)
+	}
+	if want := int64(len(s.mapping.Bytes)); st.Size() != want {
+		return fmt.Errorf("check tables: %w: got %d bytes, want %d", ErrSize, st.Size(), want)
+	}
+	return nil
+}
+
 // Close gives up mapping and descriptor. The file stays, to be found by OpenExisting.
 func (s *Segment) Close() error { return errors.Join(s.mapping.Unmap(), s.file.Close()) }
 

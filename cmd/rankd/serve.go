@@ -190,6 +190,7 @@ func (c *serveConfig) loadTables(ctx context.Context, b *model.Bundle, instance 
 	return &supervisor.Tables{
 		FD:     int(s.FD().Fd()),
 		Memory: supervisor.Memory{Bytes: info.Bytes, Pages: info.Pages.String(), Path: s.Path, Attached: !s.Loaded},
+		Check:  s.Check,
 		Close:  s.Close,
 		Remove: s.Remove,
 	}, nil
