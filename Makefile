@@ -60,6 +60,11 @@ fuzz: ## every fuzz target for FUZZTIME (default 10s)
 e2e-full: $(BIN) $(PLUGIN) ## the process tests at full size: 100,000 verified requests on sim, 2,000 on the CPU plugin
 	$(TEST_ENV) RANKD_E2E_REQUESTS=100000 RANKD_E2E_PJRT_REQUESTS=2000 go test -count=1 -timeout 60m -v ./e2e/...
 
+.PHONY: crash
+crash: $(PLUGIN) ## real processes killed and stopped at every sync point; 300 frontends and 100 device owners killed under load
+	$(TEST_ENV) RANKD_E2E_MATRIX=full RANKD_E2E_KILLS=100 RANKD_E2E_CANCELS=10000 go test -count=1 -timeout 60m -v \
+	  -run '^(TestCrashMatrix|TestMany.*|TestCancelledCallsLeaveNothingBehind)$$' ./e2e
+
 .PHONY: lint
 lint: ## the rules of the code base, gofumpt, vet, staticcheck
 	go test -count=1 ./internal/lint/...

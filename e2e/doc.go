@@ -7,6 +7,8 @@
 //   - server: one supervisor and its children, with a run directory, an instance name and free ports of its own.
 //   - exam: a set of example rows of a model, each with the one score that is right for it.
 //   - lane: one client connection of which it is known which frontend has it.
+//   - aim: to tell one running process what is to happen to it at a named point, in a build with fault hooks.
+//   - traces: what a server at rest holds: descriptors, mappings, goroutines, files. They must not grow, whatever happened.
 //   - load: callers that send random pieces of the exam over lanes and mark every reply.
 //
 // # Invariants
@@ -19,11 +21,14 @@
 //
 // # Sizes
 //
-// The sizes that run by default take about two minutes on two cores. Larger ones are chosen by environment variables:
+// The sizes that run by default take about four minutes on two cores. Larger ones are chosen by environment variables:
 //
 //	RANKD_E2E_REQUESTS       requests of the concurrent routing test on the simulated accelerator (3000; a full run: 100000)
 //	RANKD_E2E_PJRT_REQUESTS  the same on the CPU plugin (200; a full run: 2000)
 //	RANKD_E2E_KILLS          how often each kind of process is killed under load (3; a full run: 100)
+//	RANKD_E2E_MATRIX         full: every process at every sync point on every occasion, instead of about 40 of those trials
+//	RANKD_E2E_CANCELS        calls that are cancelled just after sending, and as many near completion (1000; a full run: 10000)
+//	RANKD_E2E_LONE           requests that each find the server asleep or about to be (5000; a full run: 1000000)
 //	RANKD_E2E_SEED           seed of all random choices (default: another one each time)
 //	RANKD_REQUIRE_PLUGIN     if set, a missing CPU plugin fails the tests that need it instead of skipping them
 //

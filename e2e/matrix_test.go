@@ -31,6 +31,7 @@ type occasion string
 const (
 	idle     occasion = "idle"     // one caller, one row at a time, with pauses
 	steady   occasion = "steady"   // some callers
+	alone    occasion = "alone"    // the same, with --batching=off: whoever reserves closes the slab
 	crowded  occasion = "full"     // more callers than the slabs have room for
 	draining occasion = "draining" // the same, after SIGTERM
 )
@@ -83,7 +84,7 @@ func (c trial) String() string {
 func trials(rng *rand.Rand, more int) (list []trial) {
 	var rest []trial
 	full := os.Getenv("RANKD_E2E_MATRIX") == "full"
-	for _, o := range []occasion{steady, idle, crowded, draining} {
+	for _, o := range []occasion{steady, idle, alone, crowded, draining} {
 		for _, s := range spots {
 			if len(s.only) > 0 && !slices.Contains(s.only, o) {
 				continue
@@ -109,7 +110,7 @@ func TestCrashMatrix(t *testing.T) {
 	}
 	seed := seedOf(t)
 	all := trials(random(seed, "trials"), 12)
-	for _, o := range []occasion{steady, idle, crowded} {
+	for _, o := range []occasion{steady, idle, alone, crowded} {
 		mine := slices.DeleteFunc(slices.Clone(all), func(c trial) bool { return c.occasion != o })
 		if len(mine) == 0 {
 			continue
@@ -145,6 +146,8 @@ func newMatrix(t *testing.T, seed uint64, at occasion) *matrix {
 	b := testModel(t)
 	flags := []string{"--executor=sim", "--sim-verify=full", "--frontends=2"}
 	switch at {
+	case alone:
+		flags = append(flags, "--batching=off")
 	case crowded: // 96 rows have room, and 4000 a second are scored
 		flags = append(flags, "--buckets=1,4,16", "--sim-call=4ms")
 	case draining: // the last calls take about two seconds
@@ -175,7 +178,7 @@ func (m *matrix) load() *load {
 			<-time.After(time.Duration(rng.IntN(int(20 * time.Millisecond))))
 			return 1
 		}
-	case steady:
+	case steady, alone:
 		l.callers = 8
 	default:
 		l.callers = 32
