@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -23,9 +24,12 @@ import (
 type Options struct {
 	Connections int           // 0: 1
 	Timeout     time.Duration // of one attempt; 0: none
-	Retries     int           // more attempts after refusals that carry RetryInfo
+	Retries     int           // more attempts after a refusal that carries RetryInfo or a connection that broke
 	MaxReply    int           // bytes of the largest reply; 0: 64 MiB
 }
+
+// ErrNoServer says that no connection to the target was ever made.
+var ErrNoServer = errors.New("no server")
 
 // Client holds connections to one target.
 type Client struct {
@@ -33,10 +37,14 @@ type Client struct {
 	options Options
 	conns   []*grpc.ClientConn
 	turn    atomic.Uint64
+	reached atomic.Bool // some connection was made
 }
 
 // Dial prepares connections to target ("host:port"). They are made when they are first used.
 func Dial(target string, o Options) (*Client, error) {
+	if _, port, err := net.SplitHostPort(target); err != nil || port == "" {
+		return nil, fmt.Errorf("dial: got target %q, want host:port", target)
+	}
 	if o.MaxReply == 0 {
 		o.MaxReply = 64 << 20
 	}
@@ -45,6 +53,8 @@ func Dial(target string, o Options) (*Client, error) {
 		conn, err := grpc.NewClient(target,
 			grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(o.MaxReply)),
+			grpc.WithContextDialer(c.connect),
+			grpc.WithConnectParams(reconnect),
 		)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("dial %s: %w", target, err), c.Close())
@@ -93,32 +103,15 @@ func (c *Client) Score(ctx context.Context, m Model, inputs []Tensor) (map[strin
 	for _, t := range inputs {
 		request.Inputs[t.Name] = &rankdpb.HostBufferProto{Dtype: rankdpb.DType(t.DType), Shape: t.Shape, Data: t.Data}
 	}
-	for attempt := 0; ; attempt++ {
-		reply, err := c.once(ctx, request)
-		if err == nil {
-			return outputs(reply)
-		}
-		wait := retryDelay(err)
-		if wait == 0 || attempt >= c.options.Retries {
-			return nil, fmt.Errorf("score on %s: %w", c.target, err)
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, fmt.Errorf("score on %s: %w", c.target, errors.Join(ctx.Err(), err))
-		}
+	var reply *rankdpb.PredictResponse
+	err := c.attempts(ctx, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+		reply, err = rankdpb.NewPredictionServiceClient(conn).Predict(ctx, request)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("score on %s: %w", c.target, err)
 	}
-}
-
-func (c *Client) once(ctx context.Context, request *rankdpb.PredictRequest) (*rankdpb.PredictResponse, error) {
-	if c.options.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.options.Timeout)
-		defer cancel()
-	}
-	return rankdpb.NewPredictionServiceClient(c.conn()).Predict(ctx, request)
+	return outputs(reply)
 }
 
 func outputs(reply *rankdpb.PredictResponse) (map[string]Output, error) {
@@ -144,7 +137,11 @@ func outputs(reply *rankdpb.PredictResponse) (map[string]Output, error) {
 // Metadata asks the server for the inputs and outputs of a model.
 func (c *Client) Metadata(ctx context.Context, m Model) (*kservepb.ModelMetadataResponse, error) {
 	request := &kservepb.ModelMetadataRequest{Name: m.Name, Version: m.Version}
-	reply, err := kservepb.NewGRPCInferenceServiceClient(c.conn()).ModelMetadata(ctx, request)
+	var reply *kservepb.ModelMetadataResponse
+	err := c.attempts(ctx, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+		reply, err = kservepb.NewGRPCInferenceServiceClient(conn).ModelMetadata(ctx, request)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("ask %s for model %q: %w", c.target, m.Name, err)
 	}
@@ -152,21 +149,16 @@ func (c *Client) Metadata(ctx context.Context, m Model) (*kservepb.ModelMetadata
 }
 
 // Reason is the reason in a refusal's ErrorInfo, or "" if err carries none.
-func Reason(err error) string {
+func Reason(err error) string { return info(err).GetReason() }
+
+// Detail is what a refusal's ErrorInfo says about key, such as "row"; "" if it says nothing.
+func Detail(err error, key string) string { return info(err).GetMetadata()[key] }
+
+func info(err error) *errdetails.ErrorInfo {
 	for _, d := range status.Convert(err).Details() {
 		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			return info.GetReason()
+			return info
 		}
 	}
-	return ""
-}
-
-// retryDelay is how long a refusal asks to wait before the next attempt; 0 if it does not ask for one.
-func retryDelay(err error) time.Duration {
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.RetryInfo); ok {
-			return info.GetRetryDelay().AsDuration()
-		}
-	}
-	return 0
+	return nil
 }

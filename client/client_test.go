@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -78,5 +80,122 @@ func TestI1OutputOfTheWrongSizeIsAnError(t *testing.T) {
 	c := serve(t, &busy{data: make([]byte, 7)}, Options{})
 	if out, err := c.Score(context.Background(), Model{Name: "m"}, nil); err == nil {
 		t.Errorf("got %v, want an error: 7 bytes are not 2 values", out)
+	}
+}
+
+// cutter closes the first connections as soon as a request comes in on them, as the death of a frontend does, and serves
+// the others.
+type cutter struct {
+	net.Listener
+	cuts  int32
+	taken atomic.Int32
+}
+
+func (l *cutter) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil || l.taken.Add(1) > l.cuts {
+			return conn, err
+		}
+		conn.Close()
+	}
+}
+
+func TestI2BrokenConnectionIsRetriedOnANewOne(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &cutter{Listener: inner, cuts: 4}
+	s := grpc.NewServer()
+	b := &busy{data: make([]byte, 8)}
+	rankdpb.RegisterPredictionServiceServer(s, b)
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	t.Cleanup(func() { s.Stop(); <-done })
+	for _, c := range []struct {
+		retries int
+		fails   bool
+	}{{0, true}, {5, false}} {
+		cl, err := Dial(inner.Addr().String(), Options{Connections: 2, Retries: c.retries})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		if _, err = cl.Score(context.Background(), Model{Name: "m"}, nil); (err != nil) != c.fails || errors.Is(err, ErrNoServer) {
+			t.Errorf("%d retries: got %v, want a failure: %v, and never ErrNoServer: there was a connection", c.retries, err, c.fails)
+		}
+	}
+}
+
+func TestI2ServerThatDiesAndComesBackIsFoundAgain(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	b := &busy{data: make([]byte, 8)}
+	start := func(l net.Listener) (stop func()) {
+		s := grpc.NewServer()
+		rankdpb.RegisterPredictionServiceServer(s, b)
+		done := make(chan error, 1)
+		go func() { done <- s.Serve(l) }()
+		return func() { s.Stop(); <-done }
+	}
+	stop := start(l)
+	c, err := Dial(address, Options{Connections: 2, Retries: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for range 2 {
+		if _, err := c.Score(context.Background(), Model{Name: "m"}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	scored := make(chan error, 1)
+	go func() {
+		_, err := c.Score(context.Background(), Model{Name: "m"}, nil)
+		scored <- err
+	}()
+	select {
+	case err := <-scored:
+		t.Fatalf("got %v while there was no server", err)
+	case <-time.After(200 * time.Millisecond): // some attempts have failed by now
+	}
+	if l, err = net.Listen("tcp", address); err != nil {
+		t.Fatal(err)
+	}
+	defer start(l)()
+	if err := <-scored; err != nil {
+		t.Errorf("got %v, want scores from the server that came back", err)
+	}
+}
+
+func TestI3TargetWithoutServerIsNamedAtOnce(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	c, err := Dial(address, Options{Retries: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if _, err := c.Score(ctx, Model{Name: "m"}, nil); !errors.Is(err, ErrNoServer) || !strings.Contains(err.Error(), address) {
+		t.Errorf("got %v, want ErrNoServer at %s", err, address)
+	}
+}
+
+func TestTargetNeedsAPort(t *testing.T) {
+	for _, target := range []string{"", "foo", "foo:", "::1"} {
+		if c, err := Dial(target, Options{}); err == nil || !strings.Contains(err.Error(), "host:port") {
+			t.Errorf("%q: got %v, %v, want an error that asks for host:port", target, c, err)
+		}
 	}
 }

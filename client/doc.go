@@ -11,7 +11,10 @@
 // # Invariants
 //
 //	I1  Score returns as many values for each output as its shape says, or an error.
-//	I2  A request is sent again only after a refusal that carries RetryInfo, at most Options.Retries times.
+//	I2  A request is sent again, at most Options.Retries times, after a refusal that carries RetryInfo, when the delay in it
+//	    has passed; and after UNAVAILABLE without one, which is a connection that broke: on the next connection, after 50 ms,
+//	    doubling up to 2 s. Scoring has no side effects, so it does not matter whether the server saw it.
+//	I3  Nothing is sent again, and the error is an ErrNoServer, while no connection to the target was ever made.
 //
 // # Concurrency
 //
