@@ -14,7 +14,9 @@ type Result struct {
 	Mode    string `json:"mode"`              // "closed", "poisson" or "fixed"
 	Callers int    `json:"callers,omitempty"` // closed loop
 	// Rate is the requests a second that were offered; open loop.
-	Rate        float64 `json:"rate,omitempty"`
+	Rate float64 `json:"rate,omitempty"`
+	// Share is which part of the server's own peak the rate is, where it was chosen so.
+	Share       float64 `json:"share_of_peak,omitempty"`
 	Connections int     `json:"connections"`
 	Rows        int     `json:"examples_per_request"`
 	Bytes       float64 `json:"request_bytes"`

@@ -32,7 +32,7 @@ one sees what the load generator and the kernel cost; no server can be measured 
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "answering on %s\n", l.Addr())
+		fmt.Fprintf(out, "READY %s\n", l.Addr())
 		return nullserver.Serve(ctx, l, c.Threads, c.ReplyBytes)
 	}, &c)
 }

@@ -1,0 +1,61 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"rankd/bench/load"
+)
+
+// States of an arm.
+const (
+	Measured = "measured"
+	LeftOut  = "left out"
+	Wrong    = "not measured: it answers wrongly"
+	Failed   = "ended early"
+)
+
+// Suite is the form of suite.json: what was to be compared, and what became of each arm.
+type Suite struct {
+	Schema      int        `json:"schema"` // load.Schema
+	Platform    string     `json:"platform"`
+	IDs         string     `json:"ids"`
+	MaxVocab    int64      `json:"max_vocab"`
+	Connections int        `json:"connections"`
+	Duration    float64    `json:"duration_s"`
+	Warmup      float64    `json:"warmup_s"`
+	Repeats     int        `json:"repeats"`
+	Arms        []SuiteArm `json:"arms"`
+}
+
+// SuiteArm is one arm of it.
+type SuiteArm struct {
+	Name  string `json:"name"`
+	What  string `json:"what"`
+	State string `json:"state"`
+	Why   string `json:"why,omitempty"`
+}
+
+// readSuite reads suite.json; nil: there is none.
+func readSuite(dir string) (*Suite, error) {
+	path := filepath.Join(dir, "suite.json")
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	s := &Suite{}
+	if err == nil {
+		err = json.Unmarshal(text, s)
+	}
+	if err == nil && s.Schema != load.Schema {
+		err = fmt.Errorf("got schema %d, want %d", s.Schema, load.Schema)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return s, nil
+}

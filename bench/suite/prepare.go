@@ -1,0 +1,178 @@
+package suite
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"rankd/bench/exam"
+	"rankd/model"
+	"rankd/model/demo"
+)
+
+const (
+	pythonDir = "bench/python"
+	cppDir    = "bench/cpp"
+)
+
+// Prepare makes what the comparison needs and does not have yet: the model, the expected scores, the Python packages, the C++ server.
+// It may use all processors, so it comes before pinning. What an arm lacks is no error here: Run says so.
+func Prepare(ctx context.Context, o Options) error {
+	s, err := newSuite(&o)
+	if err != nil {
+		return err
+	}
+	if _, err := s.makeModel(ctx); err != nil {
+		return err
+	}
+	if _, err := s.openExam(); err != nil {
+		return err
+	}
+	needs := map[kind]bool{}
+	for _, a := range o.chosen() {
+		needs[a.kind] = true
+	}
+	if needs[python] && o.Python == "" {
+		if err := s.installPython(ctx); err != nil {
+			fmt.Fprintf(o.Progress, "Python servers: %v\n", err)
+		}
+	}
+	if needs[cpp] && o.Simulated() {
+		if err := s.buildCPP(ctx); err != nil {
+			fmt.Fprintf(o.Progress, "C++ server: %v\n", err)
+		}
+	}
+	return ctx.Err()
+}
+
+// makeModel makes the bundle unless it is there.
+func (s *suite) makeModel(ctx context.Context) (*model.Bundle, error) {
+	if b, err := model.Open(s.model); err == nil {
+		return b, nil
+	}
+	if err := os.RemoveAll(s.model); err != nil {
+		return nil, fmt.Errorf("make model: %w", err)
+	}
+	fmt.Fprintf(s.o.Progress, "making the model, tables of at most %d rows\n", s.o.MaxVocab)
+	made := s.model + ".new"
+	if err := errors.Join(os.RemoveAll(made), os.MkdirAll(filepath.Dir(made), 0o755)); err != nil {
+		return nil, fmt.Errorf("make model: %w", err)
+	}
+	if _, err := demo.Create(ctx, demo.Options{Dir: made, Seed: 1, MaxVocab: s.o.MaxVocab, MaxBatch: 4096, Golden: 64}); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(made, s.model); err != nil {
+		return nil, fmt.Errorf("make model: %w", err)
+	}
+	return model.Open(s.model)
+}
+
+// openExam draws the examples and computes their scores, or finds them where they were kept.
+func (s *suite) openExam() (*exam.Set, error) {
+	b, err := model.Open(s.model)
+	if err != nil {
+		return nil, err
+	}
+	o := exam.Default()
+	o.IDs, o.CacheDir = s.o.IDs, filepath.Join(s.o.CacheDir, "expected")
+	if !s.o.Simulated() {
+		o.Executor = exam.PJRT
+	}
+	if err := os.MkdirAll(o.CacheDir, 0o755); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(s.o.Progress, "%d examples and their scores\n", o.Examples)
+	return exam.New(b, o)
+}
+
+// installPython makes a virtual environment with the packages whose hashes are pinned.
+func (s *suite) installPython(ctx context.Context) error {
+	if _, err := os.Stat(s.python); err == nil {
+		return nil
+	}
+	dir := filepath.Dir(filepath.Dir(s.python))
+	fmt.Fprintf(s.o.Progress, "installing the packages of the Python servers into %s\n", dir)
+	made := dir + ".new"
+	requirements := filepath.Join(s.o.Source, pythonDir, "requirements.txt")
+	err := errors.Join(
+		os.RemoveAll(made),
+		s.quietly(ctx, "python3", "-m", "venv", made),
+	)
+	if err == nil {
+		err = s.quietly(ctx, filepath.Join(made, "bin", "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes", "-r", requirements)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("install packages: %w", err), os.RemoveAll(made))
+	}
+	return os.Rename(made, dir) // its interpreter is called by its path; nothing in it names the folder but scripts that are not used
+}
+
+// buildCPP builds the C++ server.
+func (s *suite) buildCPP(ctx context.Context) error {
+	script := filepath.Join(s.o.Source, cppDir, "build.sh")
+	if _, err := os.Stat(script); err != nil {
+		return errors.New("it is not a part of this repository yet")
+	}
+	return s.quietly(ctx, script, s.cpp)
+}
+
+// quietly runs a command and shows what it prints only if it fails.
+func (s *suite) quietly(ctx context.Context, name string, args ...string) error {
+	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	if err != nil {
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		return fmt.Errorf("run %s: %w: %s", filepath.Base(name), err, strings.Join(lines[max(0, len(lines)-5):], "; "))
+	}
+	return nil
+}
+
+// missing says why an arm cannot run here; "": it can.
+func (s *suite) missing(a arm) string {
+	switch a.kind {
+	case python:
+		if _, err := os.Stat(s.python); err != nil {
+			return fmt.Sprintf("its Python packages are missing (%s): see the messages of the installation", s.python)
+		}
+	case cpp:
+		if !s.o.Simulated() {
+			return "it has no network of its own: simulated accelerator only"
+		}
+		if _, err := os.Stat(s.cpp); err != nil {
+			return "it was not built: apt-get install g++ cmake protobuf-compiler-grpc libgrpc++-dev libprotobuf-dev, then run again"
+		}
+	}
+	return ""
+}
+
+// digestFiles is a digest of all files below directories, and of single files.
+func digestFiles(paths ...string) (string, error) {
+	h := sha256.New()
+	for _, root := range paths {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.Contains(path, "__pycache__") {
+				return err
+			}
+			f, err := os.Open(path)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			name, _ := filepath.Rel(root, path) // below it
+			fmt.Fprintf(h, "%s\n", name)
+			_, err = io.Copy(h, f)
+			return err
+		})
+		if err != nil {
+			return "", fmt.Errorf("read %s: %w", root, err)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16], nil
+}

@@ -1,0 +1,223 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"rankd/bench/exam"
+	"rankd/bench/load"
+	"rankd/bench/report"
+	"rankd/model"
+)
+
+// suite is a comparison.
+type suite struct {
+	o        Options
+	model    string // directory of the bundle
+	python   string // interpreter
+	cpp      string // server
+	machine  string // what results depend on, see digest
+	modelID  string // digest
+	set      *exam.Set
+	requests map[int]*exam.Requests // by size
+	sources  map[kind]string        // digests of the servers' code
+
+	state  report.Suite
+	failed map[string]error // arms that ended
+	clock  clock
+}
+
+func newSuite(o *Options) (*suite, error) {
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("compare servers: %w", err)
+	}
+	var err error
+	for _, p := range []*string{&o.Source, &o.WorkDir, &o.CacheDir, &o.Rankd} {
+		if *p, err = filepath.Abs(*p); err != nil {
+			return nil, fmt.Errorf("compare servers: %w", err)
+		}
+	}
+	s := &suite{o: *o, model: filepath.Join(o.CacheDir, fmt.Sprintf("model-%d", o.MaxVocab)), failed: map[string]error{}}
+	s.cpp = filepath.Join(o.CacheDir, "cpp-batch")
+	if s.python = o.Python; s.python == "" {
+		digest, err := digestFiles(filepath.Join(o.Source, pythonDir, "requirements.txt"))
+		if err != nil {
+			return nil, err
+		}
+		s.python = filepath.Join(o.CacheDir, "python-"+digest, "bin", "python")
+	}
+	return s, nil
+}
+
+// Run makes the comparison, or what is left of it, and writes the report. It returns the report's path, also with most errors.
+func Run(ctx context.Context, o Options) (string, error) {
+	s, err := newSuite(&o)
+	if err != nil {
+		return "", err
+	}
+	if err := s.open(); err != nil {
+		return "", err
+	}
+	err = s.measure(ctx)
+	if ctx.Err() != nil {
+		fmt.Fprintln(o.Progress, "interrupted; the same command goes on from here")
+	}
+	if none, _ := filepath.Glob(filepath.Join(o.Results(), "*", "*.json")); len(none) == 0 {
+		return "", errors.Join(err, errors.New("compare servers: nothing was measured"))
+	}
+	path, failed := report.Write(s.o.Results())
+	return path, errors.Join(err, failed)
+}
+
+// open gets everything ready that does not change.
+func (s *suite) open() error {
+	if err := os.MkdirAll(s.o.Results(), 0o755); err != nil {
+		return fmt.Errorf("compare servers: %w", err)
+	}
+	b, err := model.Open(s.model)
+	if err != nil {
+		return fmt.Errorf("compare servers: %w", err)
+	}
+	s.modelID = b.Manifest.TablesDigest() + b.Manifest.ProgramDigest()
+	if s.set, err = s.openExam(); err != nil {
+		return err
+	}
+	s.requests = map[int]*exam.Requests{}
+	for _, rows := range s.o.Sizes {
+		if s.requests[rows], err = s.set.Requests(rows); err != nil {
+			return err
+		}
+	}
+	s.sources = map[kind]string{}
+	for k, paths := range map[kind][]string{
+		product: {s.o.Rankd}, nothing: {s.o.Rankd}, cpp: {s.cpp},
+		python: {filepath.Join(s.o.Source, pythonDir, "rankd_bench_py"), filepath.Join(s.o.Source, pythonDir, "requirements.txt")},
+	} {
+		if s.sources[k], err = digestFiles(paths...); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	s.machine = machineName()
+	return os.WriteFile(filepath.Join(s.o.Results(), "env.txt"), []byte(s.environment()), 0o644)
+}
+
+// measure goes through the plan: first the sweeps, then the closed loops, whose peaks set the rates of the open ones.
+func (s *suite) measure(ctx context.Context) error {
+	s.describe()
+	arms := s.runnable()
+	s.clock.begin(s.total(arms), s.o.Warmup+s.o.Duration)
+	for _, list := range s.sweeps(arms) {
+		s.session(ctx, list)
+	}
+	best := s.best(arms)
+	separate := s.o.Repeats > 1 // a single repeat needs no second start of each server
+	for r := 1; r <= s.o.Repeats; r++ {
+		for _, x := range s.rotate(best, r) {
+			s.session(ctx, s.closed(x, r, !separate))
+		}
+	}
+	for r := 1; r <= s.o.Repeats; r++ {
+		if separate {
+			for _, x := range s.rotate(best, r) {
+				s.session(ctx, s.open80(x, r))
+			}
+		}
+		s.session(ctx, s.floor(r))
+	}
+	var errs []error
+	for _, name := range sortedKeys(s.failed) {
+		errs = append(errs, fmt.Errorf("measure %s: %w", name, s.failed[name]))
+	}
+	return errors.Join(append(errs, ctx.Err())...)
+}
+
+// rotate lets every repeat begin with another arm.
+func (s *suite) rotate(list []assignment, repeat int) []assignment {
+	if len(list) == 0 {
+		return nil
+	}
+	n := (repeat - 1) * len(list) / s.o.Repeats
+	return append(slices.Clone(list[n:]), list[:n]...)
+}
+
+// runnable lists the arms that can run, and notes why others cannot.
+func (s *suite) runnable() []arm {
+	var list []arm
+	for _, a := range s.o.chosen() {
+		if why := s.missing(a); why != "" {
+			s.note(a, report.LeftOut, why)
+			continue
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// note keeps what became of an arm and tells it.
+func (s *suite) note(a arm, state, why string) {
+	if a.kind == nothing {
+		return
+	}
+	for i := range s.state.Arms {
+		if x := &s.state.Arms[i]; x.Name == a.name {
+			x.State, x.Why = state, why
+		}
+	}
+	if why != "" {
+		fmt.Fprintf(s.o.Progress, "%s: %s: %s\n", a.name, state, why)
+	}
+	s.save()
+}
+
+// end stops an arm's measurement for good.
+func (s *suite) end(a arm, state string, err error) {
+	s.failed[a.name] = err
+	s.note(a, state, err.Error())
+}
+
+// describe starts the description that goes into the report.
+func (s *suite) describe() {
+	s.state = report.Suite{
+		Schema: load.Schema, Platform: s.o.Platform, IDs: s.o.IDs, MaxVocab: s.o.MaxVocab, Connections: connections,
+		Duration: s.o.Duration.Seconds(), Warmup: s.o.Warmup.Seconds(), Repeats: s.o.Repeats,
+	}
+	for _, a := range s.o.chosen() {
+		s.state.Arms = append(s.state.Arms, report.SuiteArm{Name: a.name, What: a.what, State: report.Measured})
+	}
+	s.save()
+}
+
+func (s *suite) save() {
+	if err := load.WriteJSON(filepath.Join(s.o.Results(), "suite.json"), s.state); err != nil {
+		fmt.Fprintln(s.o.Progress, err)
+	}
+}
+
+// clock tells how much is left.
+type clock struct {
+	points   int // of the whole plan
+	done     int
+	each     time.Duration
+	starts   int
+	starting time.Duration // time that starts and stops have taken
+	sessions int           // of the whole plan
+	past     int
+}
+
+func (c *clock) begin(total [2]int, each time.Duration) {
+	*c = clock{sessions: total[0], points: total[1], each: each}
+}
+
+// left estimates the rest of the plan from its points and from what starts have taken so far.
+func (c *clock) left() time.Duration {
+	start := 5 * time.Second
+	if c.starts > 0 {
+		start = c.starting / time.Duration(c.starts)
+	}
+	return time.Duration(max(0, c.points-c.done))*c.each + time.Duration(max(0, c.sessions-c.past))*start
+}
