@@ -84,6 +84,9 @@ func (w *worker) run(ctx context.Context) error {
 	usage := stopwatch{}
 	for {
 		now := w.now()
+		if w.o.Mode != Closed {
+			w.issue(now) // before the end is looked at: a client that was held up beyond it must still send what was due (I2)
+		}
 		if now >= w.warm {
 			usage.start()
 		}
@@ -94,8 +97,7 @@ func (w *worker) run(ctx context.Context) error {
 			}
 		}
 		wait := w.until(now)
-		if w.o.Mode != Closed && now < w.end {
-			w.issue(now)
+		if w.o.Mode != Closed && w.schedule.due < w.end {
 			wait = min(wait, max(w.schedule.due-w.now(), 0))
 		}
 		if err := errors.Join(ctx.Err(), w.loop.Turn(wait)); err != nil {
