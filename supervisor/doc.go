@@ -19,7 +19,7 @@
 //	I5  All doorbells are rung whenever a child has exited.
 //	I6  Only files of this instance are ever removed, and only after the lock is held. Names are rankd.<instance>.<kind>...,
 //	    and an instance name holds no dot, so no instance's prefix begins another's.
-//	I7  A drain is bounded: at its end what still runs is killed. A second signal ends it at once.
+//	I7  A drain is bounded: at its end what still runs is killed. A second signal ends it at once; the same within half a second is no second one.
 //	I8  One listening socket a frontend, made once: connections that wait in a dead frontend's queue go to its successor.
 //
 // # Order

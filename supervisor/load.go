@@ -56,13 +56,13 @@ func (l *loop) loaded(t *Tables, err error, stopped bool) (bool, error) {
 		if stopped && errors.Is(err, context.Canceled) {
 			return true, nil
 		}
-		return stopped, fmt.Errorf("load tables: %w", err)
+		return stopped, err // it says that tables were to be loaded
 	}
 	l.tables = t
 	// An older model's segment, and one that a killed server left half written.
 	l.removeLeftovers(func(path string) bool { return path == t.Memory.Path })
 	l.log.Info("tables are loaded", slog.Int64("bytes", t.Memory.Bytes), slog.String("pages", t.Memory.Pages),
-		slog.Bool("attached", t.Memory.Attached), slog.Duration("after", time.Since(l.startedAt)))
+		slog.Bool("attached", t.Memory.Attached), seconds("after", time.Since(l.startedAt)))
 	return stopped, nil
 }
 
@@ -102,5 +102,5 @@ func (l *loop) loadingText() string {
 	if total == 0 {
 		return "loading tables"
 	}
-	return fmt.Sprintf("loading tables: %d %% of %s", 100*done/total, config.Bytes(total))
+	return fmt.Sprintf("loading tables: %d %% of %s", 100*done/total, config.Bytes(total).Human())
 }

@@ -48,6 +48,7 @@ type loop struct {
 
 	drainUntil time.Time // when frontends are killed
 	ownerUntil time.Time // when the owner is killed; zero: it was not asked to stop
+	asked      request   // the last one to stop
 	cut        bool      // a process was killed in the drain
 	err        error     // why the server ends, nil if it was asked to
 
@@ -72,7 +73,10 @@ func newLoop(ctx context.Context, s *server) *loop {
 func (l *loop) ring() Ring { return l.region.Ring }
 
 func (l *loop) relay(p *process, output *os.File) {
-	l.relays.Go(func() { relayLogs(l.log, p, output) })
+	l.relays.Go(func() {
+		defer close(p.relayed)
+		relayLogs(l.log, p, output)
+	})
 }
 
 // awaitRelays waits until the last words of the children are passed on. A process that a child has left behind may hold its
@@ -179,7 +183,7 @@ func (l *loop) fillDue(now time.Time) {
 	if l.phase == phaseStarting && all {
 		l.phase, l.everServed = phaseServing, true
 		l.rebuilds.ready()
-		l.log.Info("server is ready", slog.String("listen", l.address), slog.Duration("after", now.Sub(l.startedAt)))
+		l.log.Info("server is ready", slog.String("listen", l.address), seconds("after", now.Sub(l.startedAt)))
 		l.notify.send("READY=1", "STATUS=serving on "+l.address)
 	}
 }
@@ -202,7 +206,7 @@ func (l *loop) makeRegion() error {
 // beginRebuild kills every child, since all of them map memory that is not to be trusted any more.
 func (l *loop) beginRebuild(why string, now time.Time) {
 	wait := l.rebuilds.died(false)
-	l.log.Error("shared memory is damaged, making it anew", slog.String("why", why), slog.Duration("next_start_in", wait))
+	l.log.Error("shared memory is damaged, making it anew", slog.String("why", why), seconds("next_start_in", wait))
 	l.phase = phaseRebuilding
 	for _, p := range append([]*place{l.owner}, l.frontends...) {
 		if p.process != nil {
@@ -239,8 +243,11 @@ func (l *loop) feedWatchdog(now time.Time) {
 
 // stopRequested drains; the second time it ends everything at once (I7).
 func (l *loop) stopRequested(by string, now time.Time) {
+	if l.asked.again(by, now) {
+		return
+	}
 	if l.phase != phaseDraining {
-		l.log.Info("asked to stop, draining", slog.String("by", by), slog.Duration("limit", l.cfg.DrainTimeout))
+		l.log.Info("asked to stop, draining", slog.String("by", by), seconds("limit", l.cfg.DrainTimeout))
 		l.drain(nil, now)
 		return
 	}

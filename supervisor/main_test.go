@@ -49,6 +49,9 @@ func TestMain(m *testing.M) {
 	testutil.Main(m)
 }
 
+// earlyWords is what a child says that dies early, as the supervisor passes it on.
+const earlyWords = "open device: no such device; check --plugin: got nothing"
+
 const (
 	testLayout   = 7
 	behaviourEnv = "RANKD_TEST_BEHAVIOUR"     // words, see fakeChild
@@ -104,6 +107,7 @@ func fakeChild(role string, args []string) int {
 		_ = unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0)
 		in.LifeFD = -1
 	case has("early") && int(in.Incarnation) <= does["early"]:
+		fmt.Fprintln(os.Stderr, "rankd: "+strings.ReplaceAll(earlyWords, "; ", "\n"))
 		return int(config.ExitError)
 	case has("code"):
 		return does["code"]
@@ -318,7 +322,7 @@ func (s *runningServer) start() {
 		}
 		if s.result != nil {
 			s.signals <- syscall.SIGTERM
-			s.signals <- syscall.SIGTERM
+			s.signals <- os.Interrupt
 			s.end()
 		}
 	})

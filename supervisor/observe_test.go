@@ -200,3 +200,33 @@ func TestTrafficIsTheDifferenceOfReadings(t *testing.T) {
 		}
 	}
 }
+
+func TestLastWordsAreTheCauseOfAnEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		output []string
+		want   string
+	}{
+		"nothing":                         {nil, ""},
+		"an error":                        {[]string{"some library: hm", "rankd: open device: none"}, "open device: none"},
+		"a crash":                         {[]string{"panic: index out of range", "", "goroutine 1 [running]:", "main.main()"}, "panic: index out of range"},
+		"a record":                        {[]string{`{"level":"INFO","msg":"device opened"}`, `{"level":"ERROR","msg":"region is corrupt","error":"bad magic"}`, `{"level":"INFO","msg":"bye"}`}, "region is corrupt: bad magic"},
+		"a library that ends the program": {[]string{`{"level":"ERROR","msg":"retrying"}`, "terminate called without an active exception"}, "terminate called without an active exception"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var words lastWords
+			for _, line := range c.output {
+				if line != "" {
+					emit(slog.New(slog.DiscardHandler), &words, []byte(line))
+				}
+			}
+			if got := words.String(); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+	var words lastWords
+	words.hear(strings.Repeat("€", 1000))
+	if got := words.String(); len(got) > maxCause+len("…") || !strings.HasSuffix(got, "€…") {
+		t.Errorf("got %d bytes, want it cut to %d between characters", len(got), maxCause)
+	}
+}

@@ -141,7 +141,7 @@ func (l *loop) handle(e event, now time.Time) {
 		p.ready = true
 		p.backoff.ready()
 		l.log.Info("child is ready", slog.String("child", p.String()), slog.Int("pid", e.from.PID),
-			slog.Duration("after", now.Sub(e.from.started)))
+			seconds("after", now.Sub(e.from.started)))
 		if p.role == roleOwner {
 			l.watch.reset(now)
 			l.setOwnerState(shmring.OwnerUp)
@@ -159,12 +159,9 @@ func (l *loop) reaped(p *place, e event, now time.Time) {
 	wasReady, killed := p.ready, e.from.killed
 	faults.Hit("supervisor.reaped") // nobody else knows yet
 	p.process, p.ready = nil, false
-	p.last = ending(e.status)
-	if e.err != nil {
-		p.last = e.err.Error()
-	}
-	if killed != "" {
-		p.last = "killed: " + killed
+	how, cause := howEnded(e)
+	if p.last = how; cause != "" {
+		p.last += ": " + cause
 	}
 	p.restarts++
 	p.startAt = now.Add(p.backoff.died(wasReady))
@@ -184,18 +181,40 @@ func (l *loop) reaped(p *place, e event, now time.Time) {
 	} else {
 		l.page.Supervisor().Inc(restartCounter(p.role))
 	}
-	l.log.Log(l.ctx, level, "child has ended", slog.String("child", p.String()), slog.Int("pid", e.from.PID),
-		slog.String("ending", p.last), slog.Bool("was_ready", wasReady), slog.Duration("next_start_in", max(p.startAt.Sub(now), 0)))
-	l.writeState()
-	if stopping || !e.status.Exited() {
-		return
+	follows := restart
+	if !stopping && e.status.Exited() {
+		follows = judge(e.status.ExitStatus())
 	}
-	switch judge(e.status.ExitStatus()) {
+	ended := []slog.Attr{
+		slog.String("child", p.String()), slog.Int("pid", e.from.PID), slog.String("ending", how), slog.Bool("was_ready", wasReady),
+	}
+	if cause != "" {
+		ended = append(ended, slog.String("cause", cause))
+	}
+	if !stopping && follows == restart {
+		ended = append(ended, seconds("next_start_in", max(p.startAt.Sub(now), 0)))
+	}
+	l.log.LogAttrs(l.ctx, level, "child has ended", ended...)
+	l.writeState()
+	switch follows {
 	case giveUp:
 		l.drain(fmt.Errorf("start %s: %s: %w", p, p.last, ErrBadConfig), now)
 	case rebuild:
 		l.beginRebuild(fmt.Sprintf("%s found the region corrupt", p), now)
 	}
+}
+
+// howEnded tells how a child ended and, if it said so itself, why.
+func howEnded(e event) (how, cause string) {
+	switch {
+	case e.from.killed != "":
+		return "killed: " + e.from.killed, ""
+	case e.err != nil:
+		return e.err.Error(), ""
+	case e.status.ExitStatus() != 0: // -1 after a signal
+		cause = e.from.words.String()
+	}
+	return ending(e.status), cause
 }
 
 func restartCounter(role string) stats.Counter {
@@ -236,7 +255,7 @@ func (l *loop) look(now time.Time) {
 		return
 	}
 	if why := l.watch.look(now, l.ring().OwnerHeartbeat(), l.ring().OldestLaunch()); why != "" {
-		l.log.Error("device owner hangs, killing it", slog.String("why", why), slog.Duration("limit", l.watch.limit), slog.Int("pid", owner.process.PID))
+		l.log.Error("device owner hangs, killing it", slog.String("why", why), seconds("limit", l.watch.limit), slog.Int("pid", owner.process.PID))
 		l.page.Supervisor().Inc(stats.KillsHang)
 		owner.process.kill(why)
 	}

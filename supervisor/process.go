@@ -21,6 +21,8 @@ type process struct {
 	started     time.Time
 	handle      *os.Process
 	killed      string // why we killed it, or ""
+	words       lastWords
+	relayed     chan struct{} // closed when all that it wrote is passed on
 }
 
 // event is something that a goroutine learned about a child.
@@ -52,7 +54,7 @@ type spec struct {
 }
 
 // start forks a child. Its events go to events, which must be read until exited came. relay is called with the reading end
-// of the child's output and takes it over; it must not wait.
+// of the child's output and takes it over, and closes relayed at its end; it must not wait.
 func start(f *forker, s spec, events chan<- event, relay func(p *process, output *os.File)) (*process, error) {
 	output, writing, err := os.Pipe()
 	if err != nil {
@@ -69,7 +71,7 @@ func start(f *forker, s spec, events chan<- event, relay func(p *process, output
 	for _, fd := range s.fds {
 		files = append(files, uintptr(fd))
 	}
-	p := &process{place: s.place, incarnation: s.ready.Incarnation, started: time.Now()}
+	p := &process{place: s.place, incarnation: s.ready.Incarnation, started: time.Now(), relayed: make(chan struct{})}
 	f.run(func() {
 		p.PID, err = syscall.ForkExec(s.executable, append([]string{"rankd"}, s.args...), &syscall.ProcAttr{
 			Env: s.env, Files: files,
@@ -96,13 +98,23 @@ func start(f *forker, s spec, events chan<- event, relay func(p *process, output
 	return p, nil
 }
 
+// wordsLimit bounds the wait for what a dead child wrote last: a process that it left behind may hold its output open.
+const wordsLimit = 200 * time.Millisecond
+
 // awaitExit reaps the child. Its end is told after its ready line, if there was one: a death after READY must be seen as such.
+// It is told after its last words too, since they say why; one that was killed has none.
 func awaitExit(p *process, readyRead <-chan struct{}, events chan<- event) {
 	state, err := p.handle.Wait()
 	<-readyRead
 	e := event{from: p, kind: exited, err: err}
 	if err == nil {
 		e.status, _ = state.Sys().(syscall.WaitStatus)
+	}
+	if err != nil || e.status.Signal() != syscall.SIGKILL {
+		select {
+		case <-p.relayed:
+		case <-time.After(wordsLimit):
+		}
 	}
 	events <- e
 }

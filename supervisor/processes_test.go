@@ -150,7 +150,7 @@ func TestI3OwnerThatDiesFiveTimesAtStartComesUp(t *testing.T) {
 	s := testServer(t, map[string]string{roleOwner: "early:5"})
 	s.start()
 	st := s.awaitReady()
-	if got := st.Processes[0]; got.Incarnation != 6 || got.Restarts != 5 || got.LastEnd != "exit code 1" {
+	if got := st.Processes[0]; got.Incarnation != 6 || got.Restarts != 5 || got.LastEnd != "exit code 1: "+earlyWords {
 		t.Errorf("got %+v, want the sixth incarnation", got)
 	}
 	if n := s.ring.seen(shmring.OwnerBackoff); n != 5 {
@@ -164,7 +164,7 @@ func TestServerIsNotReadyWhileTheOwnerBacksOff(t *testing.T) {
 	s.start()
 	testutil.Eventually(t, limit, "the reason on /readyz", func() bool {
 		code, body := s.get("/readyz")
-		return code == 503 && strings.Contains(body, "backing off, the last one ended with exit code 1, next start in")
+		return code == 503 && strings.Contains(body, "backing off, the last one ended with exit code 1: "+earlyWords+", next start in")
 	})
 	if code, body := s.get("/healthz"); code != 200 || body != "ok\n" {
 		t.Errorf("got /healthz %d %q, want 200 ok", code, body)
@@ -333,8 +333,39 @@ func TestI7SecondSignalEndsTheDrainAtOnce(t *testing.T) {
 	if code, body := s.get("/readyz"); code != 503 || body != "draining\n" {
 		t.Errorf("got /readyz %d %q, want 503 draining", code, body)
 	}
-	if err := s.stop(); !errors.Is(err, ErrCut) {
+	s.signals <- syscall.SIGTERM // the echo of the first, as timeout(1) sends it
+	select {
+	case err := <-s.result:
+		t.Fatalf("got the end %v after an echo of the first signal, want the drain to go on", err)
+	case <-time.After(repeated / 2):
+	}
+	s.signals <- os.Interrupt
+	if err := s.end(); !errors.Is(err, ErrCut) {
 		t.Errorf("got %v, want ErrCut", err)
+	}
+	if lines := strings.Split(strings.TrimSpace(s.log.String()), "\n"); !strings.Contains(lines[len(lines)-1], `"msg":"stopped"`) {
+		t.Errorf("got the last record %s, want that of the end", lines[len(lines)-1])
+	}
+}
+
+func TestSameSignalLaterIsASecondOne(t *testing.T) {
+	var r request
+	start := time.Unix(1000, 0)
+	for i, step := range []struct {
+		by    string
+		after time.Duration
+		echo  bool
+	}{
+		{"terminated", 0, false},
+		{"terminated", repeated - 1, true},
+		{"terminated", repeated, false},
+		{"interrupt", repeated, false},
+		{"hangup", repeated + 1, false},
+		{"hangup", repeated + 2, true},
+	} {
+		if got := r.again(step.by, start.Add(step.after)); got != step.echo {
+			t.Errorf("step %d: got echo %v, want %v", i, got, step.echo)
+		}
 	}
 }
 
@@ -419,7 +450,7 @@ func TestStopWhileLoadingEndsCleanly(t *testing.T) {
 	s.start()
 	testutil.Eventually(t, limit, "progress on /readyz", func() bool {
 		code, body := s.get("/readyz")
-		return code == 503 && body == "loading tables: 25 % of 4MiB\n"
+		return code == 503 && body == "loading tables: 25 % of 4.00 MiB\n"
 	})
 	if err := s.stop(); err != nil {
 		t.Errorf("got %v, want a clean end", err)

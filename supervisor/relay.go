@@ -25,7 +25,7 @@ func relayLogs(log *slog.Logger, p *process, output *os.File) {
 	for {
 		line, err := lines.ReadSlice('\n')
 		if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 {
-			emit(log, line)
+			emit(log, &p.words, line)
 		}
 		if err != nil && err != bufio.ErrBufferFull {
 			if err != io.EOF {
@@ -36,12 +36,14 @@ func relayLogs(log *slog.Logger, p *process, output *os.File) {
 	}
 }
 
-func emit(log *slog.Logger, line []byte) {
+// emit passes a line on and takes note of it if it may be the child's last words.
+func emit(log *slog.Logger, words *lastWords, line []byte) {
 	ctx := context.Background()
 	var fields map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.UseNumber()
 	if line[0] != '{' || decoder.Decode(&fields) != nil {
+		words.hear(string(line))
 		log.LogAttrs(ctx, slog.LevelError, "output of child", slog.String("text", string(line)))
 		return
 	}
@@ -55,6 +57,10 @@ func emit(log *slog.Logger, line []byte) {
 		_ = level.UnmarshalText([]byte(text))
 	}
 	message, _ := fields[slog.MessageKey].(string)
+	if level >= slog.LevelError {
+		cause, _ := fields["error"].(string)
+		words.record(message, cause)
+	}
 	if !log.Enabled(ctx, level) {
 		return
 	}

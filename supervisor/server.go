@@ -7,11 +7,9 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"rankd/internal/stats"
@@ -57,12 +55,16 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 		s.deps.Executable = "/proc/self/exe"
 	}
 	if s.signals == nil {
-		signals := make(chan os.Signal, 4)
-		signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-		defer signal.Stop(signals)
+		signals, stop := askedToStop()
+		defer stop()
 		s.signals = signals
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() {
+		err = errors.Join(err, s.close())
+		if s.notify != nil { // it had begun
+			s.log.Info("stopped", slog.Bool("in_order", err == nil), seconds("up", time.Since(s.startedAt)))
+		}
+	}()
 	if err := s.claim(); err != nil {
 		return err
 	}

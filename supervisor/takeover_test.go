@@ -275,3 +275,13 @@ func TestInstanceNames(t *testing.T) {
 		t.Errorf("validate the default: %v", err)
 	}
 }
+
+func TestClosedTerminalDrainsTheServer(t *testing.T) {
+	cfg := takeoverConfig(t)
+	cmd, log := supervisorProcess(t, cfg)
+	awaitChildren(t, cfg, cmd.Process.Pid)
+	kill(t, cmd.Process.Pid, unix.SIGHUP)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("got %v after SIGHUP, want a complete drain\n%s", err, log)
+	}
+}
