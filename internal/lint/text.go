@@ -48,8 +48,8 @@ func checkAssemblyTwin(m *module) []finding {
 	return found
 }
 
-// ownPath matches what only means something on the machine or among the papers of whoever wrote the text.
-var ownPath = regexp.MustCompile(`(?:^|[\s"'` + "`" + `(=:,\[])(/(?:work|root)/[\w.-]+|/home/\w+/|/tmp/bash_jobs|/private/var/|(?:\.\./)+shared/|(?:DESIGN|STYLE|FAULTS|BENCHMARK)\.md)`)
+// ownPath matches what only means something on the machine of whoever wrote the text: folders of a user.
+var ownPath = regexp.MustCompile(`(?:^|[\s"'` + "`" + `(=:,\[])(/root\b[\w./-]*|/(?:home|Users)/\w+[\w./-]*)`)
 
 func checkOwnPaths(m *module) []finding {
 	var found []finding

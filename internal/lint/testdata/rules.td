@@ -388,14 +388,12 @@ own-paths
 -- a/a.go --
 package a
 
-var p = "/root/x"
+var p = "/home/me/x"
 -- docs/a.md --
-See DESIGN.md and ../shared/x, or (/home/me/y).
-Built in /home/me/x.
+See the log (/Users/me/x.log).
 ----
-a/a.go:3: names "/root/x", which exists only where this was written: take the path as a flag, use t.TempDir, or explain it in words
-docs/a.md:1: names "DESIGN.md", which exists only where this was written: take the path as a flag, use t.TempDir, or explain it in words
-docs/a.md:2: names "/home/me/", which exists only where this was written: take the path as a flag, use t.TempDir, or explain it in words
+a/a.go:3: names "/home/me/x", which exists only where this was written: take the path as a flag, use t.TempDir, or explain it in words
+docs/a.md:1: names "/Users/me/x.log", which exists only where this was written: take the path as a flag, use t.TempDir, or explain it in words
 
 own-paths
 -- a/a.go --
@@ -403,6 +401,6 @@ package a
 
 var p = "/dev/shm/x"
 -- docs/a.md --
-See BENCHMARKS.md, the files under /var/work/x and workers/root/x.
+See the files under /var/home/x and workers/root/x.
 ----
 ok
