@@ -401,6 +401,6 @@ package a
 
 var p = "/dev/shm/x"
 -- docs/a.md --
-See the files under /var/home/x and workers/root/x.
+See the files under /var/home/x and workers/homes/x.
 ----
 ok
