@@ -14,6 +14,8 @@ type Config struct {
 	child.Inherited
 	Model    string `flag:"model" help:"directory of the model bundle"`
 	Batching string `flag:"batching" oneof:"continuous|linger|fused|off" help:"when a batch is closed; with off each request is a batch of its own"`
+	// Simulated is for people and tools alone: the scores come through the same ring.
+	Simulated bool `flag:"simulated" hidden:"true" help:"the device is a simulated one; ModelMetadata says so"`
 	// DrainDelay and DrainTimeout follow from the supervisor's flags of these names.
 	DrainDelay   time.Duration `flag:"drain-delay" unit:"duration" min:"0s" max:"60s" help:"time between health saying NOT_SERVING and connections being told to go"`
 	DrainTimeout time.Duration `flag:"drain-timeout" unit:"duration" min:"0s" help:"longest drain after SIGTERM; calls that are still open then are cut"`

@@ -181,6 +181,17 @@ func TestMetadataDescribesInputsAndOutputs(t *testing.T) {
 	}
 }
 
+func TestModelMetadataSaysWhetherTheDeviceIsSimulated(t *testing.T) {
+	for simulated, want := range map[bool]string{false: "rankd", true: "rankd_simulated"} {
+		cfg := testConfig()
+		cfg.Simulated = simulated
+		md, err := newServed(t, cfg).infer.ModelMetadata(background(t), &kservepb.ModelMetadataRequest{Name: "test"})
+		if err != nil || md.GetPlatform() != want {
+			t.Errorf("simulated %v: got platform %q %v, want %q", simulated, md.GetPlatform(), err, want)
+		}
+	}
+}
+
 func TestReflectionListsTheScoringMethods(t *testing.T) {
 	s := newServed(t, testConfig())
 	stream, err := reflectionpb.NewServerReflectionClient(s.conn).ServerReflectionInfo(background(t))

@@ -21,7 +21,6 @@ type kserve struct {
 const (
 	ServerName    = "rankd"
 	ServerVersion = "1"
-	platform      = "rankd"
 )
 
 // ServerLive is true whenever it can be asked.
@@ -52,11 +51,19 @@ func (k *kserve) ModelMetadata(_ context.Context, in *kservepb.ModelMetadataRequ
 	if err := k.core.checkModel([]byte(in.GetName()), []byte(in.GetVersion())); err != nil {
 		return nil, err.Status().Err()
 	}
-	return modelMetadata(k.core.model, k.core.binder), nil
+	return modelMetadata(k.core.model, k.core.binder, platformOf(k.core.cfg)), nil
+}
+
+// platformOf is what ModelMetadata calls the platform. A frontend knows of its device only what it was told.
+func platformOf(cfg Config) string {
+	if cfg.Simulated {
+		return wire.PlatformSimulated
+	}
+	return wire.Platform
 }
 
 // modelMetadata lists each input in one of its forms; -1 stands for the batch, and for the number of ids of a ragged table.
-func modelMetadata(m *model.Manifest, b *bind.Binder) *kservepb.ModelMetadataResponse {
+func modelMetadata(m *model.Manifest, b *bind.Binder, platform string) *kservepb.ModelMetadataResponse {
 	out := &kservepb.ModelMetadataResponse{Name: m.Name, Versions: []string{m.Version}, Platform: platform}
 	for _, in := range b.Inputs() {
 		out.Inputs = append(out.Inputs, &kservepb.ModelMetadataResponse_TensorMetadata{

@@ -112,7 +112,7 @@ func (c *serveConfig) check() (*model.Bundle, error) {
 
 func (c *serveConfig) frontendConfig(in child.Inherited) frontend.Config {
 	return frontend.Config{
-		Inherited: in, Model: c.supervisor.Model, Batching: c.owner.Batching,
+		Inherited: in, Model: c.supervisor.Model, Batching: c.owner.Batching, Simulated: c.owner.Executor == device.KindSim,
 		DrainDelay:   c.supervisor.DrainDelay,
 		DrainTimeout: c.supervisor.DrainTimeout * 9 / 10, // so that a frontend cuts its calls itself before it is killed
 		Settings:     c.frontend,
