@@ -12,6 +12,7 @@ import (
 type Batch struct {
 	First   int64 // number of the first row in the file, from 0
 	Rows    int
+	Lines   []int // of a text file: number of each row's line, from 1; nil for arrays
 	Tensors []client.Tensor
 	Expect  map[string][]float32 // reference results by output, row-major; may be nil
 }
@@ -27,6 +28,7 @@ type Source interface {
 type rows struct {
 	schema *Schema
 	n      int
+	lines  []int    // of each row
 	ids    [][]byte // by table, int64
 	counts [][]byte // by table, int32: ids of each row
 	dense  [][]byte // by dense input, float32
@@ -70,7 +72,7 @@ func (r *rows) rollback(mark []int) {
 
 // batch is what was gathered, as the tensors of a request.
 func (r *rows) batch(first int64) *Batch {
-	b := &Batch{First: first, Rows: r.n}
+	b := &Batch{First: first, Rows: r.n, Lines: r.lines}
 	n := int64(r.n)
 	for i, t := range r.schema.Tables {
 		if t.Hot > 0 {

@@ -28,7 +28,9 @@
 //
 //	I1  Scores are printed in the order of the rows in the file, one line a row, whatever order the replies come in.
 //	I2  Memory does not grow with a text file: at most Concurrency + 1 batches are held.
-//	I3  An error about a file names the file, and the line and column (or the array) with got and want.
+//	I3  An error about a file names the file, and the line and column (or the array) with got and want. A refusal that is
+//	    about one row names it by its number in the file, from 0, and its line.
+//	I4  Scores are compared with reference results only if the server does not say that its device is simulated.
 //
 // # Concurrency
 //
@@ -36,5 +38,6 @@
 //
 // # Failure
 //
-// The first error ends the run, after the scores of all rows before it were printed.
+// The first error ends the run, after the scores of all rows before it were printed. Refusals that ask for another attempt
+// and connections that break are no errors while Retries lasts; see package client. A file without examples is an error.
 package predict

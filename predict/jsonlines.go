@@ -83,7 +83,7 @@ func (p *jsonParser) field(dec *json.Decoder, name string, at int, r *rows) erro
 	add := func(tok json.Token) error {
 		number, ok := tok.(json.Number)
 		if !ok {
-			return fmt.Errorf("column %d: got %v in field %q, want numbers", dec.InputOffset(), tok, name)
+			return fmt.Errorf("column %d: got %s in field %q, want numbers", dec.InputOffset(), shown(tok), name)
 		}
 		count++
 		if err := p.add(number.String(), at, r); err != nil {
@@ -166,9 +166,20 @@ func wantDelim(dec *json.Decoder, want json.Delim) error {
 		return err
 	}
 	if tok != want {
-		return fmt.Errorf("column %d: got %v, want %v", dec.InputOffset(), tok, want)
+		return fmt.Errorf("column %d: got %s, want %s", dec.InputOffset(), shown(tok), want)
 	}
 	return nil
+}
+
+// shown is a token as it stands in the file.
+func shown(tok json.Token) string {
+	switch x := tok.(type) {
+	case nil:
+		return "null"
+	case string:
+		return fmt.Sprintf("%.64q", x)
+	}
+	return fmt.Sprint(tok)
 }
 
 // next is the next token; errors say where.

@@ -65,6 +65,7 @@ func (l *lineSource) one(r *rows) error {
 			return fmt.Errorf("read %s line %d: %w", l.name, l.number, err)
 		}
 		r.n++
+		r.lines = append(r.lines, l.number)
 		return nil
 	}
 	if err := l.lines.Err(); err != nil {

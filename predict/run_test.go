@@ -16,10 +16,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"rankd/frontend/wire"
 	"rankd/frontend/wire/kservepb"
 	"rankd/frontend/wire/rankdpb"
 )
@@ -30,6 +32,9 @@ type echo struct {
 	kservepb.UnimplementedGRPCInferenceServiceServer
 	refuse int64
 	calls  atomic.Int32
+
+	platform  string
+	noOpinion bool // the server does not speak KServe
 }
 
 func (e *echo) Predict(_ context.Context, in *rankdpb.PredictRequest) (*rankdpb.PredictResponse, error) {
@@ -37,9 +42,15 @@ func (e *echo) Predict(_ context.Context, in *rankdpb.PredictRequest) (*rankdpb.
 	<-time.After(time.Duration(rand.IntN(3000)) * time.Microsecond) // so that replies overtake each other
 	var data []byte
 	ids := int64s(in.GetInputs()["user"].GetData())
-	for _, id := range ids {
+	for row, id := range ids {
 		if id == e.refuse {
-			return nil, status.Errorf(codes.InvalidArgument, "got id %d", id)
+			st, err := status.Newf(codes.InvalidArgument, "got id %d", id).WithDetails(&errdetails.ErrorInfo{
+				Reason: "invalid_id", Domain: "rankd", Metadata: map[string]string{"row": fmt.Sprint(row)},
+			})
+			if err != nil {
+				return nil, err
+			}
+			return nil, st.Err()
 		}
 		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(id)))
 	}
@@ -49,8 +60,11 @@ func (e *echo) Predict(_ context.Context, in *rankdpb.PredictRequest) (*rankdpb.
 }
 
 func (e *echo) ModelMetadata(_ context.Context, in *kservepb.ModelMetadataRequest) (*kservepb.ModelMetadataResponse, error) {
+	if e.noOpinion {
+		return nil, status.Error(codes.Unimplemented, "no such method")
+	}
 	type tm = kservepb.ModelMetadataResponse_TensorMetadata
-	return &kservepb.ModelMetadataResponse{Name: in.GetName(), Inputs: []*tm{
+	return &kservepb.ModelMetadataResponse{Name: in.GetName(), Platform: e.platform, Inputs: []*tm{
 		{Name: "user", Datatype: "INT64", Shape: []int64{-1, 1}},
 		{Name: "clicks.values", Datatype: "INT64", Shape: []int64{-1}},
 		{Name: "clicks.lengths", Datatype: "INT32", Shape: []int64{-1}},
@@ -119,6 +133,9 @@ func TestFirstErrorEndsTheRunAfterTheRowsBeforeIt(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "rows 98 to 104") || !strings.Contains(err.Error(), "got id 100") {
 		t.Fatalf("got %v, want the refusal of rows 98 to 104", err)
 	}
+	if !strings.Contains(err.Error(), "row 100, line 101, is refused, as row 2 of its request") {
+		t.Errorf("got %v, want the number and the line of the row in the file", err)
+	}
 	if n := len(strings.Fields(out.String())); n != 98 {
 		t.Errorf("got %d scores, want the 98 before", n)
 	}
@@ -164,6 +181,64 @@ func TestDeviationFromTheReferenceIsReportedAndJudged(t *testing.T) {
 		}
 		if !strings.Contains(report.String(), `output "score"  max |delta| 4 `) {
 			t.Errorf("got report %q, want the largest difference, 4", report.String())
+		}
+	}
+}
+
+func TestI4SimulatedScoresAreComparedWithNothing(t *testing.T) {
+	name := npz(t, map[string][]byte{
+		"user.npy":         npy("<i8", "False", "2, 1", raw([]int64{1000, 2})),
+		"expect.score.npy": npy("<f4", "False", "2,", raw([]float32{0, 0})),
+	})
+	for _, c := range []struct {
+		server    *echo
+		simulated bool
+	}{
+		{&echo{refuse: -1, platform: wire.PlatformSimulated}, true},
+		{&echo{refuse: -1, platform: wire.Platform}, false},
+		{&echo{refuse: -1, noOpinion: true}, false},
+	} {
+		var out, report bytes.Buffer
+		err := Run(context.Background(), testConfig(serveEcho(t, c.server)), name, &out, &report)
+		if errors.Is(err, ErrDeviation) == c.simulated || err != nil && c.simulated {
+			t.Errorf("platform %q: got %v, want a deviation: %v", c.server.platform, err, !c.simulated)
+		}
+		if strings.Contains(report.String(), "simulated accelerator") != c.simulated || strings.Contains(report.String(), "delta") == c.simulated {
+			t.Errorf("platform %q: got report %q, want it to say that the scores are simulated: %v", c.server.platform, report.String(), c.simulated)
+		}
+		if got := strings.Fields(out.String()); len(got) != 2 {
+			t.Errorf("platform %q: got scores %v, want 2", c.server.platform, got)
+		}
+	}
+}
+
+func TestRunWithoutScoresIsAnErrorWithoutASummary(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := free.Addr().String()
+	free.Close()
+	empty, null := filepath.Join(t.TempDir(), "empty.jsonl"), filepath.Join(t.TempDir(), "null.jsonl")
+	if err := errors.Join(os.WriteFile(empty, []byte("\n\n"), 0o600), os.WriteFile(null, []byte("null\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	target := serveEcho(t, &echo{refuse: -1})
+	for _, c := range []struct{ target, file, want string }{
+		{nobody, jsonFile(t, 3), "no server at " + nobody},
+		{nobody, npz(t, map[string][]byte{"user.npy": npy("<i8", "False", "1, 1", raw([]int64{1}))}), "start one with rankd serve, or name it with --target"},
+		{"foo", jsonFile(t, 3), `check --target: dial: got target "foo", want host:port`},
+		{target, empty, "empty.jsonl: got no examples"},
+		{target, npz(t, map[string][]byte{"user.npy": npy("<i8", "False", "0, 1", nil)}), "got no examples"},
+		{target, null, "line 1: column 4: got null, want {"},
+	} {
+		var out, report bytes.Buffer
+		err := Run(context.Background(), testConfig(c.target), c.file, &out, &report)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want an error with %q", err, c.want)
+		}
+		if out.Len()+report.Len() > 0 {
+			t.Errorf("%s: got %q and %q printed, want nothing", c.want, out.String(), report.String())
 		}
 	}
 }

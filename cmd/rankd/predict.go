@@ -12,7 +12,8 @@ import (
 
 const predictLong = `Score the examples of FILE on a running server and print the scores, one line a row. FILE is .npz,
 JSON lines (.jsonl), Criteo click logs (.tsv: label, 13 integers, 26 hexadecimal ids), or .safetensors.
-Without FILE the golden requests of the bundle are scored and compared with their reference scores.
+Without FILE the golden requests of the bundle are scored and compared with their reference scores, unless
+the server says that its accelerator is simulated.
 A summary with latencies goes to standard error.`
 
 func newPredict() *cobra.Command {
