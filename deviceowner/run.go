@@ -75,7 +75,7 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger) (err error) {
 	}
 	exec, buckets, err := openDevice(ctx, cfg, page.Owner(), log)
 	if err != nil {
-		return unlessStopped(ctx, err)
+		return unlessStopped(ctx, badIfPermanent(err))
 	}
 	defer func() {
 		if !busy {
@@ -107,6 +107,15 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger) (err error) {
 	return err
 }
 
+// badIfPermanent marks what a restart would not mend as bad configuration. Anything else may pass: a device that is busy, or
+// out of memory.
+func badIfPermanent(err error) error {
+	if errors.Is(err, executor.ErrPermanent) && !errors.Is(err, config.ErrBad) {
+		return fmt.Errorf("%w: %w", config.ErrBad, err)
+	}
+	return err
+}
+
 // unlessStopped returns err, or nil if it is only what SIGTERM makes of a start that was not finished.
 func unlessStopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -119,7 +128,7 @@ func unlessStopped(ctx context.Context, err error) error {
 func openDevice(ctx context.Context, cfg *Config, counters *stats.Block, log *slog.Logger) (executor.Executor, []int, error) {
 	bundle, err := model.Open(cfg.Model)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", config.ErrBad, err)
+		return nil, nil, executor.Permanent(err)
 	}
 	buckets := cfg.BucketsFor(bundle.Manifest)
 	began := time.Now()

@@ -42,7 +42,8 @@ type Counter interface {
 	Compiles() (total, late uint64)
 }
 
-// Open returns the executor for the bundle. No bucket is compiled yet.
+// Open returns the executor for the bundle. No bucket is compiled yet. The error wraps executor.ErrPermanent where the same
+// bundle and options would bring it again.
 func Open(b *model.Bundle, o Options) (executor.Executor, error) {
 	switch o.Kind {
 	case KindPJRT:
@@ -50,13 +51,13 @@ func Open(b *model.Bundle, o Options) (executor.Executor, error) {
 	case KindSim:
 		return openSim(b, o)
 	}
-	return nil, fmt.Errorf("open device: got kind %q, want %s or %s", o.Kind, KindPJRT, KindSim)
+	return nil, executor.Permanent(fmt.Errorf("open device: got kind %q, want %s or %s", o.Kind, KindPJRT, KindSim))
 }
 
 func openSim(b *model.Bundle, o Options) (executor.Executor, error) {
 	l, err := sim.LayoutOf(b.Manifest)
 	if err != nil {
-		return nil, err
+		return nil, executor.Permanent(err)
 	}
 	s := sim.Default(l)
 	s.Call, s.Row, s.Full = o.SimCall, o.SimRow, o.SimFull
@@ -64,15 +65,19 @@ func openSim(b *model.Bundle, o Options) (executor.Executor, error) {
 		s.Depth = o.Depth
 	}
 	if s.Faults, err = sim.FaultsFromEnv(); err != nil {
-		return nil, err
+		return nil, executor.Permanent(err)
 	}
-	return sim.New(s)
+	e, err := sim.New(s) // looks at the options only
+	if err != nil {
+		return nil, executor.Permanent(err)
+	}
+	return e, nil
 }
 
 func openPJRT(b *model.Bundle, o Options) (_ executor.Executor, err error) {
 	file, tensors, err := b.OpenWeights()
-	if err != nil {
-		return nil, err
+	if err != nil { // missing, unreadable, damaged, or without a tensor that the manifest names
+		return nil, executor.Permanent(err)
 	}
 	if file != nil {
 		defer func() { err = errors.Join(err, file.Close()) }()

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -164,19 +166,40 @@ func TestSecondStartLoadsWhatTheFirstCompiled(t *testing.T) {
 }
 
 func TestUnknownKindIsRefused(t *testing.T) {
-	if _, err := device.Open(&model.Bundle{Manifest: &model.Manifest{}}, device.Options{Kind: "gpu"}); err == nil {
-		t.Error("got no error")
+	if _, err := device.Open(&model.Bundle{Manifest: &model.Manifest{}}, device.Options{Kind: "gpu"}); !errors.Is(err, executor.ErrPermanent) {
+		t.Errorf("got %v, want a permanent error", err)
 	}
 }
 
 func TestBundlesThatDoNotFitAreErrors(t *testing.T) {
 	b := smallDemo(t)
 	b.Manifest.Program.Inputs[0].Weight = "nothing"
-	if _, err := device.Open(b, device.Options{Kind: device.KindPJRT, Platform: "cpu"}); err == nil || !strings.Contains(err.Error(), `"nothing"`) {
+	if _, err := device.Open(b, device.Options{Kind: device.KindPJRT, Platform: "cpu"}); !errors.Is(err, executor.ErrPermanent) || !strings.Contains(err.Error(), `"nothing"`) {
 		t.Errorf("missing weight: got %v", err)
 	}
 	b.Manifest.Packed[0].DType = dtype.Int32
-	if _, err := device.Open(b, device.Options{Kind: device.KindSim}); err == nil || !strings.Contains(err.Error(), "int32") {
+	if _, err := device.Open(b, device.Options{Kind: device.KindSim}); !errors.Is(err, executor.ErrPermanent) || !strings.Contains(err.Error(), "int32") {
 		t.Errorf("packed integers: got %v", err)
+	}
+}
+
+func TestSpoiltWeightsArePermanentErrors(t *testing.T) {
+	for name, spoil := range map[string]func(path string) error{
+		"missing": os.Remove,
+		"cut off": func(path string) error { return os.Truncate(path, 1000) },
+		"empty":   func(path string) error { return os.Truncate(path, 0) },
+		"folder":  func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := smallDemo(t)
+			path := b.Path(b.Manifest.Program.Weights)
+			if err := spoil(path); err != nil {
+				t.Fatal(err)
+			}
+			_, err := device.Open(b, device.Options{Kind: device.KindPJRT, Platform: "cpu"})
+			if !errors.Is(err, executor.ErrPermanent) || !strings.Contains(err.Error(), path) {
+				t.Errorf("got %v, want a permanent error that names %s", err, path)
+			}
+		})
 	}
 }

@@ -13,5 +13,6 @@
 //
 // # Failure
 //
-// Open names the kind, the file or the manifest's field that is wrong. Nothing stays open after an error.
+// Open names the kind, the file or the manifest's field that is wrong, and marks with executor.ErrPermanent what another try
+// would not mend. Nothing stays open after an error.
 package device

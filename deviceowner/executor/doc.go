@@ -21,4 +21,7 @@
 // # Failure
 //
 // An error handed to done concerns that batch alone; the executor stays usable unless the error wraps ErrDead.
+//
+// Errors of opening a device and of Compile wrap ErrPermanent where another try with the same options and files would end
+// the same way. All others, such as a device that is busy or out of memory, may be worth a try.
 package executor

@@ -25,6 +25,7 @@ type Executor interface {
 	// Depth is the number of launches that may usefully be in flight, at least 1.
 	Depth() int
 	// Compile makes the bucket ready to launch. It is called for every bucket before the first Launch, from one goroutine.
+	// Its errors wrap ErrPermanent where another try would end the same way.
 	Compile(ctx context.Context, bucket int) error
 	// Launch starts one batch whose bucket was compiled. See the package's invariants for who owns the memory.
 	Launch(b *Batch, done func(error)) error

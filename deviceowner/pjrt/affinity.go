@@ -3,6 +3,8 @@ package pjrt
 import (
 	"fmt"
 	"runtime"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,7 +28,7 @@ func plan(cpus []int, threads int) (p pinning, available int, err error) {
 		base.Zero()
 		for _, c := range cpus {
 			if c < 0 || c >= len(base)*64 || !current.IsSet(c) {
-				return p, 0, fmt.Errorf("choose CPU %d: is not one that this process may use", c)
+				return p, 0, wrong("choose CPU %d: is not one that this process may use, which are %s", c, ranges(&current))
 			}
 			base.Set(c)
 		}
@@ -40,6 +42,26 @@ func plan(cpus []int, threads int) (p pinning, available int, err error) {
 	}
 	p.changed = p.set != current
 	return p, available, nil
+}
+
+// ranges writes a set of processors as "0-3,8".
+func ranges(set *unix.CPUSet) string {
+	var parts []string
+	for c := 0; c < len(set)*64; c++ {
+		if !set.IsSet(c) {
+			continue
+		}
+		first := c
+		for c+1 < len(set)*64 && set.IsSet(c+1) {
+			c++
+		}
+		if first == c {
+			parts = append(parts, strconv.Itoa(c))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", first, c))
+		}
+	}
+	return strings.Join(parts, ",")
 }
 
 // apply locks the calling goroutine to its thread and gives that thread the processors; undo gives back both. Threads that

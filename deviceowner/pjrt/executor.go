@@ -51,6 +51,7 @@ type launch struct {
 }
 
 // New loads the plugin, opens the device and uploads the weights. The data of the weights is not needed afterwards.
+// The error wraps executor.ErrPermanent if the same options and plugin would bring it again.
 //
 // The plugin stays loaded when the executor is closed: XLA cannot be unloaded. In one process all executors of a plugin
 // share its code but each has a client of its own.
@@ -83,7 +84,7 @@ func New(o Options) (*Executor, error) {
 	undo()
 	store := <-stored
 	if err != nil {
-		return nil, errors.Join(err, store.close())
+		return nil, errors.Join(lasting(err), store.close())
 	}
 	e := newExecutor(device, &o, threads, log)
 	if store != nil {
@@ -147,9 +148,11 @@ func (e *Executor) Compiles() (total, late uint64) { return e.compiles.Load(), e
 
 // Compile makes a bucket ready: its program is loaded from the cache, or else compiled and kept there, and run once on
 // zeros. A bucket that is ready already is left alone. The plugin cannot be interrupted: ctx is looked at before the work only.
+// The error wraps executor.ErrPermanent if the program cannot be read, is refused by the compiler, or returns another form than
+// the manifest's; what the device says of its own state may pass.
 func (e *Executor) Compile(ctx context.Context, bucket int) error {
 	if bucket <= 0 {
-		return fmt.Errorf("compile bucket: got %d rows, want at least 1", bucket)
+		return wrong("compile bucket: got %d rows, want at least 1", bucket)
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("compile bucket %d: %w", bucket, err)
@@ -181,11 +184,11 @@ func (e *Executor) compileAndSave(bucket int) error {
 	began := time.Now()
 	text, err := e.program(bucket)
 	if err != nil {
-		return fmt.Errorf("read program of bucket %d: %w", bucket, err)
+		return wrong("read program of bucket %d: %w", bucket, err)
 	}
 	r, err := e.compilePinned(bucket, text)
 	if err != nil {
-		return fmt.Errorf("compile bucket %d: %w", bucket, err)
+		return fmt.Errorf("compile bucket %d: %w", bucket, lasting(err))
 	}
 	e.compiles.Add(1)
 	e.mu.Lock()

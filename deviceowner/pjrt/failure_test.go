@@ -125,6 +125,46 @@ func TestPluginErrorsAreShortenedAndNamed(t *testing.T) {
 	}
 }
 
+// Only what the plugin says of its input stays wrong; what it says of its state may pass.
+func TestCompileErrorsArePermanentByTheirCode(t *testing.T) {
+	for code, want := range map[Code]bool{
+		CodeInvalidArgument: true, CodeUnimplemented: true,
+		CodeResourceExhausted: false, 2: false, 4: false, 13: false, 14: false,
+	} {
+		d := &refusingDevice{brokenDevice: &brokenDevice{}, err: status(int(code), "no")}
+		o := Options{Arrays: []Array{{dtype.Float32, 64}}, ScoreBytes: 4, Program: func(int) ([]byte, error) { return []byte("x"), nil }}
+		e := newExecutor(d, &o, pinning{}, slog.New(slog.DiscardHandler))
+		if err := e.Compile(t.Context(), 2); err == nil || errors.Is(err, executor.ErrPermanent) != want {
+			t.Errorf("%v: got %v, want permanent: %v", code, err, want)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for code, want := range map[int]bool{2: true, 3: true, 12: true, 8: false, 13: false} {
+		if err := refused(status(code, "no")); errors.Is(err, executor.ErrPermanent) != want {
+			t.Errorf("compiler's code %v: permanent: got %v, want %v", Code(code), !want, want)
+		}
+	}
+	for text, want := range map[string]bool{
+		"libcudart.so.12: cannot open shared object file: No such file or directory": true,
+		"x.so: failed to map segment: Cannot allocate memory":                        false,
+		"x.so: cannot open shared object file: Too many open files":                  false,
+	} {
+		if err := notLoaded("x.so", errors.New(text)); errors.Is(err, executor.ErrPermanent) != want {
+			t.Errorf("%s: permanent: got %v, want %v", text, !want, want)
+		}
+	}
+}
+
+// refusingDevice compiles nothing.
+type refusingDevice struct {
+	*brokenDevice
+	err error
+}
+
+func (d *refusingDevice) compile(int, []byte) (runner, error) { return nil, d.err }
+
 func TestLaunchBeyondDepthIsRefused(t *testing.T) {
 	entered, leave := make(chan bool), make(chan bool)
 	d := &brokenDevice{err: func(int) error {

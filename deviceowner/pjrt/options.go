@@ -147,7 +147,7 @@ func (o *Options) validate() error {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("check executor options: %w", err)
+		return wrong("check executor options: %w", err)
 	}
 	return nil
 }

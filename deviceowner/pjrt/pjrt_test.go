@@ -223,6 +223,9 @@ func checkProgramsWithAnotherResultAreRefused(t *testing.T, backend string) {
 			o.Program = pjrttest.Batch(c.text)
 			e := open(t, o)
 			err := e.Compile(context.Background(), 8)
+			if !errors.Is(err, executor.ErrPermanent) {
+				t.Errorf("got %v, want an error that wraps ErrPermanent", err)
+			}
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want an error with %q", err, c.want)
 			}

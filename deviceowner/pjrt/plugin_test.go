@@ -3,6 +3,7 @@ package pjrt_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -25,7 +26,7 @@ func TestPluginOfAnotherPlatformIsRefused(t *testing.T) {
 func checkPluginOfAnotherPlatformIsRefused(t *testing.T, backend string) {
 	o := dotOptions(t, backend)
 	o.Platform = "tpu"
-	if _, err := pjrt.New(o); err == nil || !strings.Contains(err.Error(), `got platform "cpu", want "tpu"`) {
+	if _, err := pjrt.New(o); err == nil || !strings.Contains(err.Error(), `got platform "cpu", want "tpu"`) || !errors.Is(err, executor.ErrPermanent) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -73,8 +74,8 @@ func TestCorruptPluginFilesAreErrors(t *testing.T) {
 			o := dotOptions(t, pjrt.BackendShim)
 			o.PluginPath = c.path
 			_, err := pjrt.New(o)
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want an error with %q", err, c.want)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.Is(err, executor.ErrPermanent) {
+				t.Errorf("got %v, want a permanent error with %q", err, c.want)
 			}
 		})
 	}
@@ -161,7 +162,7 @@ func checkThreadsAreBounded(t *testing.T, backend string) {
 		t.Errorf("affinity of the caller: got %v (%v), want it unchanged", after, err)
 	}
 	o.CPUs = []int{1 << 20}
-	if _, err := pjrt.New(o); err == nil || !strings.Contains(err.Error(), "choose CPU 1048576") {
+	if _, err := pjrt.New(o); err == nil || !strings.Contains(err.Error(), "choose CPU 1048576") || !errors.Is(err, executor.ErrPermanent) {
 		t.Errorf("unknown CPU: got %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package pjrt
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,20 +26,21 @@ func InstallCommand(platform string) string {
 
 // ResolvePlugin returns the absolute path of the plugin to load. A path that is given must be the file itself. Without one
 // the platform's plugin is looked for in the files and folders of RANKD_PLUGIN_PATH, then in .build/plugins/<platform> of
-// the working directory, then in the system's folders. The error lists every place and the command that installs it.
+// the working directory, then in the system's folders. The error, a permanent one, lists every place
+// and the command that installs it.
 func ResolvePlugin(path, platform string) (string, error) {
 	if path != "" {
 		info, err := os.Stat(path)
 		if err != nil {
-			return "", fmt.Errorf("open plugin %q: %w%s", path, cause(err), hint(platform))
+			return "", wrong("open plugin %q: %w%s", path, cause(err), hint(platform))
 		}
 		if !info.Mode().IsRegular() {
-			return "", fmt.Errorf("open plugin %q: got %s, want a file%s", path, info.Mode().Type(), hint(platform))
+			return "", wrong("open plugin %q: got %s, want a file%s", path, info.Mode().Type(), hint(platform))
 		}
 		return filepath.Abs(path)
 	}
 	if pluginFiles[platform] == nil {
-		return "", fmt.Errorf("find plugin: got platform %q, want cpu, cuda or tpu", platform)
+		return "", wrong("find plugin: got platform %q, want cpu, cuda or tpu", platform)
 	}
 	places := candidates(platform, os.Getenv(PathVariable))
 	for _, p := range places {
@@ -48,7 +48,7 @@ func ResolvePlugin(path, platform string) (string, error) {
 			return filepath.Abs(p)
 		}
 	}
-	return "", fmt.Errorf("find plugin for %s: none of these is a file: %s%s", platform, strings.Join(places, ", "), hint(platform))
+	return "", wrong("find plugin for %s: none of these is a file: %s%s", platform, strings.Join(places, ", "), hint(platform))
 }
 
 // candidates lists the files to try, in order.

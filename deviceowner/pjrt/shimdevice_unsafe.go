@@ -56,11 +56,11 @@ func openShim(path string, o *Options) (*shimDevice, error) {
 	quietPlugin()
 	plugin, err := loadPlugin(path)
 	if err != nil {
-		return nil, fmt.Errorf("load plugin %q: %w", path, err)
+		return nil, notLoaded(path, err)
 	}
 	options, free, err := namedValues(o.CreateOptions)
 	if err != nil {
-		return nil, fmt.Errorf("open device of plugin %q: %w", path, err)
+		return nil, wrong("open device of plugin %q: %w", path, err)
 	}
 	defer free()
 	d := &shimDevice{inputs: o.Inputs, arrays: o.Arrays, scoreBytes: o.ScoreBytes, semantics: hostMemory[o.HostMemory]}
@@ -87,7 +87,7 @@ func (d *shimDevice) prepare(path string, o *Options) error {
 		return fmt.Errorf("open device of plugin %q: got no device, want at least one", path)
 	}
 	if got := d.identity.Platform; o.Platform != "" && !samePlatform(o.Platform, got) {
-		return fmt.Errorf("open device of plugin %q: got platform %q, want %q", path, got, o.Platform)
+		return wrong("open device of plugin %q: got platform %q, want %q", path, got, o.Platform)
 	}
 	return d.uploadWeights()
 }
@@ -158,13 +158,13 @@ func (d *shimDevice) close() error {
 
 func (d *shimDevice) compile(bucket int, program []byte) (runner, error) {
 	if len(program) == 0 {
-		return nil, errors.New("got an empty program")
+		return nil, wrong("got an empty program")
 	}
 	var loaded *C.pj_loaded
 	var f C.struct_rk_failure
 	if C.rk_compile(d.c, (*C.char)(unsafe.Pointer(&program[0])), C.size_t(len(program)),
 		(*C.char)(unsafe.Pointer(&d.options[0])), C.size_t(len(d.options)), &loaded, &f) != 0 {
-		return nil, failure(&f)
+		return nil, refused(failure(&f))
 	}
 	return d.checked(bucket, loaded, true)
 }

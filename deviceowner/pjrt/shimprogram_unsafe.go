@@ -117,7 +117,7 @@ func (p *shimProgram) check(run bool) error {
 		return fmt.Errorf("check program: %w", failure(&f))
 	}
 	if form.count != 1 {
-		return fmt.Errorf("check program: got %d results, want 1 of float32 %v", form.count, p.wantShape())
+		return wrong("check program: got %d results, want 1 of float32 %v", form.count, p.wantShape())
 	}
 	if form.known != 0 {
 		if err := p.compare(&form); err != nil || !run {
@@ -147,7 +147,7 @@ func (p *shimProgram) wantShape() []int { return []int{p.bucket, p.device.scoreB
 
 func (p *shimProgram) compare(form *C.struct_rk_form) error {
 	if form.dim_count > C.rk_max_dims {
-		return fmt.Errorf("check program: got a result of %d dimensions, want float32 %v", form.dim_count, p.wantShape())
+		return wrong("check program: got a result of %d dimensions, want float32 %v", form.dim_count, p.wantShape())
 	}
 	var shape []int
 	for _, n := range form.dims[:form.dim_count] {
@@ -155,7 +155,7 @@ func (p *shimProgram) compare(form *C.struct_rk_form) error {
 	}
 	flat := p.device.scoreBytes == 4 && slices.Equal(shape, []int{p.bucket})
 	if form._type != C.pj_f32 || !(flat || slices.Equal(shape, p.wantShape())) {
-		return fmt.Errorf("check program: got result %s %v, want float32 %v", elementName(int(form._type)), shape, p.wantShape())
+		return wrong("check program: got result %s %v, want float32 %v", elementName(int(form._type)), shape, p.wantShape())
 	}
 	return nil
 }

@@ -55,11 +55,11 @@ func openXLA(path string, o *Options, log *slog.Logger) (*xlaDevice, error) {
 	silence(log)
 	plugin, err := xla.GetPlugin(path)
 	if err != nil {
-		return nil, fmt.Errorf("load plugin %q: %w", path, pluginError(err))
+		return nil, notLoaded(path, pluginError(err))
 	}
 	major, minor := plugin.Version()
 	if major != 0 {
-		return nil, fmt.Errorf("load plugin %q: got PJRT C API %d.%d, want 0.x", path, major, minor)
+		return nil, wrong("load plugin %q: got PJRT C API %d.%d, want 0.x", path, major, minor)
 	}
 	client, err := plugin.NewClient(xla.NamedValuesMap(o.CreateOptions))
 	if err != nil {
@@ -80,7 +80,7 @@ func (d *xlaDevice) prepare(path string, o *Options) error {
 		return fmt.Errorf("open device of plugin %q: got no device, want at least one", path)
 	}
 	if got := d.client.Platform(); o.Platform != "" && !samePlatform(o.Platform, got) {
-		return fmt.Errorf("open device of plugin %q: got platform %q, want %q", path, got, o.Platform)
+		return wrong("open device of plugin %q: got platform %q, want %q", path, got, o.Platform)
 	}
 	d.weights = make([]*xla.Buffer, len(o.Inputs))
 	for i, in := range o.Inputs {
@@ -125,9 +125,12 @@ func (d *xlaDevice) close() error {
 }
 
 func (d *xlaDevice) compile(bucket int, program []byte) (runner, error) {
+	if len(program) == 0 {
+		return nil, wrong("got an empty program")
+	}
 	exe, err := d.client.Compile().WithStableHLO(program).Done()
 	if err != nil {
-		return nil, pluginError(err)
+		return nil, refused(pluginError(err))
 	}
 	p := &xlaProgram{device: d, exe: exe, bucket: bucket}
 	p.shapes = make([][]int, len(d.arrays))
@@ -156,7 +159,7 @@ func (p *xlaProgram) close() error {
 // first-run costs before any request does.
 func (p *xlaProgram) check() error {
 	if p.exe.NumOutputs != 1 {
-		return fmt.Errorf("check program: got %d results, want 1 of float32 %v", p.exe.NumOutputs, p.wantShape())
+		return wrong("check program: got %d results, want 1 of float32 %v", p.exe.NumOutputs, p.wantShape())
 	}
 	rows, free, err := zeroRows(p.device.arrays, p.bucket)
 	if err != nil {
@@ -179,7 +182,7 @@ func (p *xlaProgram) check() error {
 	columns := p.device.scoreBytes / 4
 	flat := columns == 1 && slices.Equal(shape, []int{p.bucket})
 	if t != dtypes.Float32 || !(flat || slices.Equal(shape, p.wantShape())) {
-		return fmt.Errorf("check program: got result %s %v, want float32 %v", strings.ToLower(t.String()), shape, p.wantShape())
+		return wrong("check program: got result %s %v, want float32 %v", strings.ToLower(t.String()), shape, p.wantShape())
 	}
 	scores := make([]byte, p.bucket*p.device.scoreBytes)
 	if err := pluginError(out.ToHost(scores)); err != nil {
