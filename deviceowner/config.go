@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"rankd/internal/batching"
 	"rankd/internal/child"
 	"rankd/internal/config"
 	"rankd/internal/stats"
@@ -47,7 +48,7 @@ func Default() Config { return Config{Inherited: child.NoDescriptors(), Settings
 func DefaultSettings() Settings {
 	return Settings{
 		Executor: "pjrt", Platform: "cpu", Executables: "auto",
-		Batching: "continuous", MaxDelay: time.Millisecond, PipelineDepth: 2, Straggler: 2 * time.Second,
+		Batching: string(batching.Continuous), MaxDelay: time.Millisecond, PipelineDepth: 2, Straggler: 2 * time.Second,
 		SimCall: 350 * time.Microsecond, SimRow: 1500 * time.Nanosecond, SimVerify: "columns",
 	}
 }
@@ -81,7 +82,7 @@ func (c *Settings) between() error {
 // With batching off a slab holds one request, so as many as the device has must also be written, waiting and being
 // read, and some more keep the frontends from waiting for room. The ring's own limit bounds it.
 func (c *Settings) Slabs() int {
-	if c.Batching == "off" {
+	if batching.Kind(c.Batching).Alone() {
 		return min(4*c.PipelineDepth+8, shmring.MaxSlabs)
 	}
 	return c.PipelineDepth + 4

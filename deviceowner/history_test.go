@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"rankd/internal/batching"
 )
 
 var historySeed = flag.Uint64("history-seed", 0, "run TestI4RandomHistories with this seed only")
@@ -39,8 +41,9 @@ func TestI4RandomHistories(t *testing.T) {
 
 func runHistory(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 7))
+	kinds := batching.All()
 	s := setup{
-		batching: []string{"continuous", "linger", "fused", "off"}[rng.IntN(4)], maxDelay: time.Duration(rng.IntN(3)) * time.Millisecond,
+		batching: string(kinds[rng.IntN(len(kinds))]), maxDelay: time.Duration(rng.IntN(3)) * time.Millisecond,
 		depth: 1 + rng.IntN(3), frontends: 1 + rng.IntN(3),
 	}
 	h := &history{rig: newRig(t, s), rng: rng, owner: 1, next: 10, crashes: map[uint32]int{}}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rankd/deviceowner/executor"
+	"rankd/internal/batching"
 	"rankd/internal/faults"
 	"rankd/internal/stats"
 	"rankd/shmring"
@@ -71,12 +72,15 @@ func NewLoop(o Options) (*Loop, error) {
 		return nil, fmt.Errorf("start device owner: buckets %v, want at most %d, the last one equal to the slab capacity %d",
 			o.Buckets, stats.MaxBuckets, o.Geometry.Capacity)
 	}
+	if k := batching.Kind(o.Config.Batching); !k.Known() {
+		return nil, fmt.Errorf("start device owner: close policy %q, want one of %v", k, batching.All())
+	}
 	if d := o.Config.PipelineDepth; d < 1 {
 		return nil, fmt.Errorf("start device owner: pipeline depth %d, want at least 1", d)
 	}
 	l := &Loop{
 		ring: o.Ring, geometry: o.Geometry, exec: o.Executor, buckets: o.Buckets,
-		policy:   policy{kind: o.Config.Batching, maxDelay: o.Config.MaxDelay},
+		policy:   policy{kind: batching.Kind(o.Config.Batching), maxDelay: o.Config.MaxDelay},
 		depth:    min(o.Config.PipelineDepth, o.Executor.Depth()),
 		spin:     spinTime(o.Config.Spin, runtime.NumCPU(), runtime.GOMAXPROCS(0), o.Geometry.Frontends),
 		counters: o.Counters, straggle: o.Config.Straggler, log: o.Log, now: time.Now,
@@ -225,7 +229,7 @@ func (l *Loop) openSlabs() int {
 		}
 	}
 	n := 0
-	for !l.draining && (l.open == 0 || l.policy.kind == "off") {
+	for !l.draining && (l.open == 0 || l.policy.kind.Alone()) {
 		i, ok := l.ring.Open()
 		if !ok {
 			break

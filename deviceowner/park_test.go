@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"rankd/internal/batching"
 	"rankd/internal/stats"
 	"rankd/shmring"
 )
@@ -101,13 +102,13 @@ func TestLostWakeUpsAreToldFromOthers(t *testing.T) {
 // TestI8LoneRequestsAreNeverLeftToTheTimer sends requests one at a time with random gaps, some of them around the longest
 // sleep. Every wait of the client is for its bell alone, so a lost wake-up on either side shows.
 func TestI8LoneRequestsAreNeverLeftToTheTimer(t *testing.T) {
-	for _, batching := range []string{"continuous", "linger", "fused", "off"} {
-		t.Run(batching, func(t *testing.T) {
+	for _, kind := range batching.All() {
+		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			seed := uint64(time.Now().UnixNano())
 			t.Logf("seed %d", seed)
 			rng := rand.New(rand.NewPCG(seed, 1))
-			r := newRig(t, setup{batching: batching, maxDelay: 200 * time.Microsecond, depth: 2, realTime: true})
+			r := newRig(t, setup{batching: string(kind), maxDelay: 200 * time.Microsecond, depth: 2, realTime: true})
 			launchGap := make(chan time.Duration, 64)
 			r.exec.auto = func(f *flight) {
 				if d := <-launchGap; d > 0 {

@@ -1,6 +1,11 @@
 package deviceowner
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"rankd/internal/batching"
+)
 
 // commitPatience is how long a closed slab whose rows are not all committed counts as work for the device. A commit takes
 // some ten microseconds; a frontend that needs longer is stopped or has lost its processor, and must not keep the others'
@@ -9,7 +14,7 @@ const commitPatience = time.Millisecond
 
 // policy decides when an open slab is closed. It is pure: the loop hands it what it knows.
 type policy struct {
-	kind     string
+	kind     batching.Kind
 	maxDelay time.Duration
 }
 
@@ -27,19 +32,23 @@ func (p policy) close(s slabState) bool {
 		return false
 	case s.rows >= s.capacity:
 		return true
-	case p.kind == "continuous":
-		return s.deviceFree
-	case p.kind == "linger":
-		return s.deviceFree && s.sinceFirst >= p.maxDelay
-	case p.kind == "fused":
-		return s.sinceFirst >= p.maxDelay
 	}
-	return true // off: the frontend that took the rows has closed it
+	switch p.kind {
+	case batching.Continuous:
+		return s.deviceFree
+	case batching.Linger:
+		return s.deviceFree && s.sinceFirst >= p.maxDelay
+	case batching.Fused:
+		return s.sinceFirst >= p.maxDelay
+	case batching.Off:
+		return true // the frontend that took the rows has closed it
+	}
+	panic(fmt.Sprintf("deviceowner: close policy %q has no rule", string(p.kind)))
 }
 
 // due returns after what time a slab with rows may be closed although nothing else happens, 0 if time alone changes nothing.
 func (p policy) due(sinceFirst time.Duration) time.Duration {
-	if p.kind != "linger" && p.kind != "fused" {
+	if !p.kind.Timed() {
 		return 0
 	}
 	return max(p.maxDelay-sinceFirst, 0)

@@ -2,11 +2,14 @@ package deviceowner
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+
+	"rankd/internal/batching"
 )
 
 // TestPolicies reads one state of an open slab a line and says what each policy does about it: "close", or "wait", and
@@ -26,7 +29,7 @@ func TestPolicies(t *testing.T) {
 			}
 			s.sinceFirst, s.deviceFree = parse(t, since), device == "free"
 			fmt.Fprintf(&out, "%s:", line)
-			for _, kind := range []string{"continuous", "linger", "fused", "off"} {
+			for _, kind := range batching.All() {
 				p := policy{kind: kind, maxDelay: parse(t, delay)}
 				fmt.Fprintf(&out, " %s %s", kind, verdictOf(p, s))
 			}
@@ -85,15 +88,15 @@ func TestChoices(t *testing.T) {
 }
 
 func TestTheGeometryOfEveryDepthHasRoomForThreeMoreSlabsThanLaunches(t *testing.T) {
-	for _, batching := range []string{"continuous", "linger", "fused", "off"} {
+	for _, kind := range batching.All() {
 		for depth := 1; depth <= 16; depth++ {
 			c := Default()
-			c.Batching, c.PipelineDepth = batching, depth
+			c.Batching, c.PipelineDepth = string(kind), depth
 			if err := c.Validate(); err != nil {
 				t.Fatalf("depth %d: %v", depth, err)
 			}
 			if n := c.Slabs(); n < depth+3 || n > 64 {
-				t.Errorf("%s at depth %d: %d slabs, want %d to 64", batching, depth, n, depth+3)
+				t.Errorf("%s at depth %d: %d slabs, want %d to 64", kind, depth, n, depth+3)
 			}
 		}
 	}
@@ -105,6 +108,39 @@ func TestConfigurationNamesBadBuckets(t *testing.T) {
 		c.Buckets = buckets
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "--buckets") {
 			t.Errorf("buckets %v: got %v, want an error that names --buckets", buckets, err)
+		}
+	}
+}
+
+func TestEveryPolicyHasARuleAndAnUnknownOneHasNone(t *testing.T) {
+	s := slabState{rows: 1, capacity: 8}
+	for _, kind := range batching.All() {
+		p := policy{kind: kind, maxDelay: time.Millisecond}
+		p.close(s) // panics without a rule
+		if p.due(0) > 0 != kind.Timed() {
+			t.Errorf("%s: got due in %v, want a time only for policies that wait", kind, p.due(0))
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("close of an unknown policy: got an answer, want a panic")
+		}
+	}()
+	policy{kind: "unknown"}.close(s)
+}
+
+func TestFlagTakesExactlyThePolicies(t *testing.T) {
+	c := Default()
+	for _, kind := range batching.All() {
+		c.Batching = string(kind)
+		if err := c.Validate(); err != nil {
+			t.Errorf("%s: %v: name it in the oneof of --batching", kind, err)
+		}
+	}
+	field, _ := reflect.TypeFor[Settings]().FieldByName("Batching")
+	for _, name := range strings.Split(field.Tag.Get("oneof"), "|") {
+		if !batching.Kind(name).Known() {
+			t.Errorf("--batching takes %q, want it among %v", name, batching.All())
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"rankd/internal/batching"
 	"rankd/internal/testutil"
 )
 
@@ -116,9 +117,9 @@ func TestI5TheLoopTurnsWhileALaunchHangs(t *testing.T) {
 }
 
 func TestTheEndFinishesWhatIsClosedAndOpen(t *testing.T) {
-	for _, batching := range []string{"continuous", "linger", "fused", "off"} {
-		t.Run(batching, func(t *testing.T) {
-			r := newRig(t, setup{batching: batching, maxDelay: time.Second, depth: 1, realTime: true})
+	for _, kind := range batching.All() {
+		t.Run(string(kind), func(t *testing.T) {
+			r := newRig(t, setup{batching: string(kind), maxDelay: time.Second, depth: 1, realTime: true})
 			var calls []*call
 			for i := range uint32(4) { // launched, queued and open ones
 				calls = append(calls, r.request(0, 100*i, 2))
@@ -134,7 +135,7 @@ func TestTheEndFinishesWhatIsClosedAndOpen(t *testing.T) {
 			r.fronts[0].Commit(&late.res)
 			r.stop(v)
 			r.wantAnswered(append(calls, late)...)
-			if v := r.region.View(); batching != "off" && v.OpenMask != 0 {
+			if v := r.region.View(); !kind.Alone() && v.OpenMask != 0 {
 				t.Errorf("open slabs %#x after the end, want none", v.OpenMask)
 			}
 			r.loop.ring.Recycle()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"rankd/internal/batching"
 	"rankd/internal/child"
 	"rankd/internal/config"
 )
@@ -48,7 +49,7 @@ type Settings struct {
 
 // Default is the configuration of a frontend that nobody has configured.
 func Default() Config {
-	return Config{Inherited: child.NoDescriptors(), Batching: "continuous", DrainTimeout: 30 * time.Second, Settings: DefaultSettings()}
+	return Config{Inherited: child.NoDescriptors(), Batching: string(batching.Continuous), DrainTimeout: 30 * time.Second, Settings: DefaultSettings()}
 }
 
 // DefaultSettings is the part of Default that a person may set.

@@ -17,6 +17,7 @@ import (
 	"rankd/deviceowner/sim"
 	"rankd/frontend/wire/kservepb"
 	"rankd/frontend/wire/rankdpb"
+	"rankd/internal/batching"
 	"rankd/internal/bell"
 	"rankd/internal/hugemem"
 	"rankd/internal/stats"
@@ -232,12 +233,10 @@ func (r *real) ask(ctx context.Context, rng *rand.Rand, rows int) error {
 	return nil
 }
 
-var allPolicies = []string{"continuous", "linger", "fused", "off"}
-
 func TestI5ManyCallersGetTheScoresOfTheirOwnRows(t *testing.T) {
-	for _, batching := range allPolicies {
-		t.Run(batching, func(t *testing.T) {
-			r := newReal(t, batching, 4, 64)
+	for _, kind := range batching.All() {
+		t.Run(string(kind), func(t *testing.T) {
+			r := newReal(t, string(kind), 4, 64)
 			seed := uint64(time.Now().UnixNano())
 			t.Logf("seed %d", seed)
 			var wg sync.WaitGroup
@@ -292,10 +291,10 @@ func TestRowLimitsOfTheDeviceAreKept(t *testing.T) {
 }
 
 func TestWarmUpGoesThroughToTheDevice(t *testing.T) {
-	for _, batching := range allPolicies {
-		r := newReal(t, batching, 4, 64)
+	for _, kind := range batching.All() {
+		r := newReal(t, string(kind), 4, 64)
 		if err := r.core.warm(background(t)); err != nil {
-			t.Errorf("%s: %v", batching, err)
+			t.Errorf("%s: %v", kind, err)
 		}
 		r.atRest(t)
 	}

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"rankd/internal/batching"
 	"rankd/internal/bell"
 	"rankd/internal/child"
 	"rankd/internal/config"
@@ -209,7 +210,7 @@ func fits(m *model.Manifest, g shmring.Geometry) error {
 func shapeOf(g shmring.Geometry, cfg Config) shape {
 	return shape{
 		arrays: len(g.Strides), strides: g.Strides, scoreBytes: g.ScoreBytes, capacity: g.Capacity,
-		chunk: min(cfg.ChunkRows, g.ChunkRows), whole: cfg.Batching == "off",
+		chunk: min(cfg.ChunkRows, g.ChunkRows), whole: batching.Kind(cfg.Batching).Alone(),
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"rankd/frontend/wire/rankdpb"
+	"rankd/internal/batching"
 	"rankd/internal/bell"
 	"rankd/internal/child"
 	"rankd/internal/config"
@@ -259,5 +262,20 @@ func TestSecondSignalEndsADrainAtOnce(t *testing.T) {
 	terminate(t)
 	if err := p.end(t); err == nil {
 		t.Error("got an orderly end, want an error: told twice")
+	}
+}
+
+func TestFlagTakesExactlyThePolicies(t *testing.T) {
+	field, _ := reflect.TypeFor[Config]().FieldByName("Batching")
+	taken := strings.Split(field.Tag.Get("oneof"), "|")
+	for _, kind := range batching.All() {
+		if !slices.Contains(taken, string(kind)) {
+			t.Errorf("--batching of a frontend takes %v, want %q too", taken, kind)
+		}
+	}
+	for _, name := range taken {
+		if !batching.Kind(name).Known() {
+			t.Errorf("--batching of a frontend takes %q, want it among %v", name, batching.All())
+		}
 	}
 }
