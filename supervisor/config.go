@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"rankd/internal/config"
+
+	"golang.org/x/sys/unix"
 )
 
 // Config is what a person may set about the server as a whole.
@@ -55,7 +57,42 @@ func (c *Config) Validate() error {
 	if c.BackoffFirst > c.BackoffLimit {
 		errs = append(errs, fmt.Errorf("check --restart-backoff: got %v, want at most --restart-backoff-limit, which is %v", c.BackoffFirst, c.BackoffLimit))
 	}
+	errs = append(errs, c.checkAddresses(), checkShmDir(c.ShmDir))
 	return errors.Join(errs...)
+}
+
+// checkAddresses finds out whether both addresses can be served at once. It binds nothing.
+func (c *Config) checkAddresses() error {
+	listen, err := resolve("listen", c.Listen)
+	if c.HTTP == "" {
+		return err
+	}
+	page, err2 := resolve("http", c.HTTP)
+	if err := errors.Join(err, err2); err != nil {
+		return err
+	}
+	if listen.Port() != 0 && overlap(listen, page) {
+		return fmt.Errorf("check --http: got %s, which --listen %s takes: want another port", c.HTTP, c.Listen)
+	}
+	return nil
+}
+
+// checkShmDir refuses a directory in which no file can be made, before anything else is tried.
+func checkShmDir(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = unix.ENOTDIR
+	}
+	if err == nil {
+		err = unix.Access(dir, unix.W_OK|unix.X_OK)
+	}
+	if err != nil {
+		return fmt.Errorf("check --shm-dir: got %q, want a directory in which files can be made: %w", dir, err)
+	}
+	return nil
 }
 
 // instanceFor makes an instance name from an address: "127.0.0.1:8500" becomes "127-0-0-1-8500".

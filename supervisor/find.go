@@ -3,6 +3,7 @@ package supervisor
 import (
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"strings"
 )
@@ -14,7 +15,7 @@ func FindState(dir, instance, listen string) (*State, error) {
 	if instance != "" {
 		return ReadState(dir, instance)
 	}
-	address, err := resolve(listen)
+	address, err := resolve("listen", listen)
 	if err != nil {
 		return nil, err
 	}
@@ -23,17 +24,32 @@ func FindState(dir, instance, listen string) (*State, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find server at %s: %w", address, err)
 	}
+	var found *State
 	for _, f := range files {
 		name, isState := strings.CutSuffix(f.Name(), stateSuffix)
 		if !isState {
 			continue
 		}
-		if s, err := ReadState(dir, name); err == nil && s.Listen == address.String() {
+		s, err := ReadState(dir, name)
+		if err != nil {
+			continue
+		}
+		if s.Listen == address.String() {
 			return s, nil
 		}
+		// A server on all addresses is found by each of them, and asking for all finds one on any.
+		if at, err := netip.ParseAddrPort(s.Listen); err == nil && overlap(at, address) && (found == nil || s.Alive()) {
+			found = s
+		}
+	}
+	if found != nil {
+		return found, nil
 	}
 	return nil, fmt.Errorf("find server at %s in %s: %w", address, dir, fs.ErrNotExist)
 }
+
+// Alive reports whether the supervisor that wrote the state still runs. If it does not, the state is what it left behind.
+func (s *State) Alive() bool { return identity{s.PID, s.Start}.alive() }
 
 // FDPath is where a descriptor of the server's supervisor can be opened by another process of the same user.
 func (s *State) FDPath(fd int) string { return fmt.Sprintf("/proc/%d/fd/%d", s.PID, fd) }

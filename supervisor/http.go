@@ -29,7 +29,7 @@ func serveHTTP(s *server) (*httpServer, error) {
 	}
 	listener, err := net.Listen("tcp", s.cfg.HTTP)
 	if err != nil {
-		return nil, fmt.Errorf("listen on --http %s: choose another or free it: %w", s.cfg.HTTP, err)
+		return nil, fmt.Errorf("listen on --http %s: stop what holds it or choose another: %w", s.cfg.HTTP, err)
 	}
 	h := &httpServer{listener: listener, done: make(chan struct{})}
 	h.server = &http.Server{
@@ -75,14 +75,17 @@ func handler(s *server) http.Handler {
 	})
 	mux.HandleFunc("GET /statusz", func(w http.ResponseWriter, r *http.Request) {
 		st := s.status.Load()
-		if r.URL.Query().Get("format") == "json" {
+		switch format := r.URL.Query().Get("format"); format {
+		case "", "html":
+			writePage(w, st, time.Now())
+		case "json":
 			w.Header().Set("Content-Type", "application/json")
 			encoder := json.NewEncoder(w)
 			encoder.SetIndent("", "  ")
 			_ = encoder.Encode(st) // the peer may be gone
-			return
+		default:
+			plain(w, http.StatusBadRequest, fmt.Sprintf("unknown format %q, want html or json", format))
 		}
-		writePage(w, st, time.Now())
 	})
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/statusz", http.StatusFound)

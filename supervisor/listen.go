@@ -19,13 +19,27 @@ type listeners struct {
 	address netip.AddrPort
 }
 
-// resolve finds the address to serve. A host name gives its first address.
-func resolve(address string) (netip.AddrPort, error) {
+// resolve finds the address that a flag names. A host name gives its first address.
+func resolve(flag, address string) (netip.AddrPort, error) {
 	tcp, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("resolve --listen %q: %w", address, err)
+		return netip.AddrPort{}, fmt.Errorf("check --%s: got %q, want host:port: %w", flag, address, err)
 	}
 	return wildcard(tcp.AddrPort()), nil
+}
+
+// overlap reports whether connections to one address may reach a socket that is bound to the other. The address of all hosts
+// overlaps with any on its port; that of IPv6 takes IPv4 too.
+func overlap(a, b netip.AddrPort) bool {
+	if a.Port() != b.Port() {
+		return false
+	}
+	x, y := a.Addr(), b.Addr()
+	switch {
+	case x == y, x.IsUnspecified() && x.Is6(), y.IsUnspecified() && y.Is6():
+		return true
+	}
+	return x.Is4() == y.Is4() && (x.IsUnspecified() || y.IsUnspecified())
 }
 
 // bind makes n sockets on an address. Nothing is accepted or queued before listen. Port 0 is a free port, the same for all.

@@ -35,6 +35,7 @@ type loop struct {
 	events chan event
 
 	phase      phase
+	written    phase // that of the state file; empty: there is none yet
 	region     *Region
 	owner      *place
 	frontends  []*place

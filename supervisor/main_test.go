@@ -64,6 +64,7 @@ const (
 //
 //	early:N   exits with code 1 before READY in the first N incarnations
 //	code:C    exits with code C before READY
+//	second:C  exits with code C before READY, but not in its first incarnation
 //	later:C   exits with code C when SIGUSR1 comes
 //	mute      never becomes ready
 //	stubborn  does not react to SIGTERM
@@ -109,6 +110,8 @@ func fakeChild(role string, args []string) int {
 	case has("early") && int(in.Incarnation) <= does["early"]:
 		fmt.Fprintln(os.Stderr, "rankd: "+strings.ReplaceAll(earlyWords, "; ", "\n"))
 		return int(config.ExitError)
+	case has("second") && in.Incarnation > 1:
+		return does["second"]
 	case has("code"):
 		return does["code"]
 	}

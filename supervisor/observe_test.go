@@ -120,6 +120,12 @@ func TestStatusPageShowsTheServerToPeople(t *testing.T) {
 			t.Errorf("the page has %q, want nothing fetched from elsewhere", foreign)
 		}
 	}
+	if code, text := s.get("/statusz?format=xml"); code != 400 || text != "unknown format \"xml\", want html or json\n" {
+		t.Errorf("got %d %q for an unknown format, want 400 and the known ones", code, text)
+	}
+	if got := s.state(); got.Phase != string(phaseServing) || !got.Alive() {
+		t.Errorf("got state %+v, want that of a living server that serves", got)
+	}
 	if code, _ := s.get("/nothing"); code != 404 {
 		t.Errorf("got %d for an unknown path, want 404", code)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rankd/internal/config"
+	"rankd/internal/stats"
 )
 
 //go:embed status.html
@@ -23,8 +24,18 @@ var pageTemplate = template.Must(template.New("status").Funcs(template.FuncMap{
 	},
 	"age":      func(now, then time.Time) string { return now.Sub(then).Round(time.Second).String() },
 	"duration": nanoseconds,
+	"unit":     stageUnit,
 	"rate":     func(x float64) string { return fmt.Sprintf("%.1f", x) },
 }).Parse(pageText))
+
+// stageUnit says what a stage counts.
+func stageUnit(stage string) string {
+	switch stage {
+	case stats.StageWait.String(), stats.StageDevice.String():
+		return "batches"
+	}
+	return "requests"
+}
 
 // nanoseconds writes a duration with three digits.
 func nanoseconds(n uint64) string {

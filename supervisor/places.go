@@ -31,6 +31,7 @@ type place struct {
 	incarnation uint32 // of the process in it, or of the last one
 	process     *process
 	ready       bool // the process has written its ready line
+	proven      bool // some process of the place has been ready, so the configuration can work
 	recovering  bool // the ring may hold traces of the last incarnation
 	restarts    int
 	backoff     backoff
@@ -138,7 +139,7 @@ func (l *loop) handle(e event, now time.Time) {
 	}
 	switch e.kind {
 	case announced:
-		p.ready = true
+		p.ready, p.proven = true, true
 		p.backoff.ready()
 		l.log.Info("child is ready", slog.String("child", p.String()), slog.Int("pid", e.from.PID),
 			seconds("after", now.Sub(e.from.started)))
@@ -198,6 +199,11 @@ func (l *loop) reaped(p *place, e event, now time.Time) {
 	l.writeState()
 	switch follows {
 	case giveUp:
+		if p.proven {
+			// Something has changed under a server that works, perhaps a file of the bundle: the other children serve on, and
+			// the place is filled again and again until the cause is mended.
+			return
+		}
 		l.drain(fmt.Errorf("start %s: %s: %w", p, p.last, ErrBadConfig), now)
 	case rebuild:
 		l.beginRebuild(fmt.Sprintf("%s found the region corrupt", p), now)

@@ -249,6 +249,21 @@ func TestBadConfigurationEndsTheServer(t *testing.T) {
 	}
 }
 
+// A bundle whose files vanish under a server that works must not end that server.
+func TestBadConfigurationOfAPlaceThatHasWorkedOnlyBacksOff(t *testing.T) {
+	s := testServer(t, map[string]string{roleOwner: "second:78"})
+	s.start()
+	st := s.awaitReady()
+	kill(t, st.Processes[0].PID, unix.SIGKILL)
+	st = s.await("further starts", func(st Status) bool { return st.Processes[0].Incarnation >= 3 })
+	if st.Phase != string(phaseServing) || st.Processes[1].State != "ready" {
+		t.Errorf("got phase %s and a frontend that is %s, want both as before", st.Phase, st.Processes[1].State)
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCorruptRegionIsMadeAnewAndAllChildrenRestarted(t *testing.T) {
 	s := testServer(t, map[string]string{roleFrontend: "later:3"})
 	regions := 0

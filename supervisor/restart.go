@@ -36,7 +36,7 @@ type verdict int
 
 const (
 	restart verdict = iota // fill the place again
-	giveUp                 // the next one would end the same way: end the server
+	giveUp                 // the next one would end the same way: end the server, unless that place has worked before
 	rebuild                // shared memory is not to be trusted: make it anew
 )
 

@@ -102,7 +102,7 @@ func (s *server) claim() error {
 	if s.self, err = identify(os.Getpid()); err != nil {
 		return err
 	}
-	want, err := resolve(s.cfg.Listen)
+	want, err := resolve("listen", s.cfg.Listen)
 	if err != nil {
 		return err
 	}

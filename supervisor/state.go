@@ -27,6 +27,7 @@ type State struct {
 	Listen    string    `json:"listen"`
 	HTTP      string    `json:"http,omitempty"`
 	Model     Model     `json:"model"`
+	Phase     string    `json:"phase,omitempty"`
 	RegionFD  int       `json:"region_fd"` // -1: none yet
 	StatsFD   int       `json:"stats_fd"`
 	TablesFD  int       `json:"tables_fd"` // -1: none yet

@@ -134,6 +134,9 @@ func (l *loop) publish(now time.Time) {
 	s.Reason = l.reason(now)
 	s.Ready = s.Reason == ""
 	l.status.Store(s)
+	if l.written != "" && l.phase != l.written {
+		l.writeState()
+	}
 }
 
 // reason says why the server is not ready, or "". While a device owner that was ready is started again, requests wait for
@@ -176,7 +179,7 @@ func describe(p *place, now time.Time) string {
 func (l *loop) writeState() {
 	s := &State{
 		Version: stateVersion, Instance: l.instance, PID: l.self.PID, Start: l.self.Start, StartedAt: l.startedAt,
-		Listen: l.address, HTTP: l.http.address(), Model: l.deps.Model, RegionFD: -1, TablesFD: -1,
+		Listen: l.address, HTTP: l.http.address(), Model: l.deps.Model, Phase: string(l.phase), RegionFD: -1, TablesFD: -1,
 		StatsFD: int(l.statsFile.Fd()), Children: []Child{},
 	}
 	if l.region != nil {
@@ -190,6 +193,7 @@ func (l *loop) writeState() {
 			s.Children = append(s.Children, Child{p.role, p.index, p.incarnation, p.process.PID, p.process.Start})
 		}
 	}
+	l.written = l.phase
 	if err := s.write(l.runDir); err != nil {
 		l.log.Warn("state file cannot be written", "error", err)
 	}

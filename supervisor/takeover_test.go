@@ -173,7 +173,7 @@ func TestOnlyTheRecordedProcessIsEnded(t *testing.T) {
 func TestPortHeldByAnotherProgramIsRefused(t *testing.T) {
 	for name, share := range map[string]bool{"alone": false, "with SO_REUSEPORT": true} {
 		t.Run(name, func(t *testing.T) {
-			want, err := resolve("127.0.0.1:0")
+			want, err := resolve("listen", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -195,7 +195,7 @@ func TestPortHeldByAnotherProgramIsRefused(t *testing.T) {
 func TestBindGivesEveryFrontendASocketOfOneAddress(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0", "localhost:0", ":0", "0.0.0.0:0"} {
 		t.Run(address, func(t *testing.T) {
-			want, err := resolve(address)
+			want, err := resolve("listen", address)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -233,7 +233,7 @@ func TestBindGivesEveryFrontendASocketOfOneAddress(t *testing.T) {
 			dial(t, to).Close()
 		})
 	}
-	if _, err := resolve("no port"); err == nil {
+	if _, err := resolve("listen", "no port"); err == nil {
 		t.Error("got an address from nonsense")
 	}
 }
