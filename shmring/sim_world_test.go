@@ -22,6 +22,7 @@ type scenario struct {
 	Whole     bool // a request takes a slab of its own
 	Inline    bool // fewer actors: the owner executes, a frontend's one client waits for the bell
 	Alone     bool // no supervisor; requests begin when all roles are taken
+	Awake     bool // with Alone: the owner wakes then, so that it is about to park again
 	Depth     int  // launches in flight
 	Ahead     bool // clients send the next request before the last is answered
 	Crash     int  // number of the request on which the device crashes; 0: none
@@ -347,7 +348,7 @@ func (s *simSleeper) Wake(word *Word) {
 // anybody, and a slab of void rows is executed for nobody.
 func (w *simWorld) finished() (over, again bool) {
 	if w.sc.Alone && !w.armed {
-		w.armed, w.owner.actor.timedOut = true, true // so that the owner is about to park again when the requests begin
+		w.armed, w.owner.actor.timedOut = true, w.sc.Awake
 		return false, true
 	}
 	if len(w.exits) > 0 || w.owner == nil || w.owner.proc.dead {
