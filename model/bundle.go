@@ -20,15 +20,18 @@ type Bundle struct {
 	Manifest *Manifest
 }
 
-// Open reads and validates dir/manifest.json. It touches no other file; VerifyDigests and CheckTensors do.
+// Open reads and validates dir/manifest.json. It touches no other file; VerifyDigests, VerifyNetwork and CheckTensors do.
 func Open(dir string) (*Bundle, error) {
 	data, err := readLimited(filepath.Join(dir, ManifestFile), maxManifestBytes)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("open bundle %q: %w; want the directory of a bundle (\"rankd model create-demo DIR\" makes one)", dir, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open bundle %q: %w", dir, err)
 	}
 	m, err := DecodeManifest(data)
 	if err != nil {
-		return nil, fmt.Errorf("open bundle %q: %w", dir, err)
+		return nil, fmt.Errorf("open bundle %q: %s: %w", dir, ManifestFile, err)
 	}
 	return &Bundle{Dir: dir, Manifest: m}, nil
 }

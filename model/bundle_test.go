@@ -108,6 +108,39 @@ func TestVerifyDigestsNamesEveryFileThatDiffers(t *testing.T) {
 	}
 }
 
+func TestVerifyNetworkReadsWeightsAndProgramsOnly(t *testing.T) {
+	b := writeValid(t, filepath.Join(t.TempDir(), "bundle"))
+	flip := func(rel string) {
+		t.Helper()
+		data, err := os.ReadFile(b.Path(rel))
+		if err == nil {
+			data[len(data)-1] ^= 1
+			err = os.WriteFile(b.Path(rel), data, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	flip("tables/a")
+	if err := b.VerifyNetwork(t.Context()); err != nil {
+		t.Errorf("a table that differs: got %v, want none", err)
+	}
+	for _, rel := range []string{"weights", "program"} {
+		flip(rel)
+		err := b.VerifyNetwork(t.Context())
+		if err == nil || !strings.Contains(err.Error(), `file "`+rel+`": got sha256:`) || !strings.Contains(err.Error(), "rankd model check") {
+			t.Errorf("%s differs: got %v", rel, err)
+		}
+		flip(rel)
+	}
+	if err := os.Remove(b.Path("weights")); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.VerifyNetwork(t.Context()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no weights: got %v, want os.ErrNotExist", err)
+	}
+}
+
 func TestCheckTensorsComparesFilesWithTheManifest(t *testing.T) {
 	b := writeValid(t, filepath.Join(t.TempDir(), "bundle"))
 	b.Manifest.Tables[1].Rows = 21
@@ -194,7 +227,7 @@ func TestCreateRefusesWhatExists(t *testing.T) {
 
 func TestOpenBoundsTheManifest(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Open(dir); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Open(dir); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "rankd model create-demo DIR") {
 		t.Errorf("empty directory: got %v, want os.ErrNotExist", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, ManifestFile), bytes.Repeat([]byte{' '}, maxManifestBytes+1), 0o644); err != nil {

@@ -17,7 +17,7 @@ func DecodeManifest(data []byte) (*Manifest, error) {
 		FormatVersion json.RawMessage `json:"format_version"`
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
-		return nil, fmt.Errorf("decode manifest: %w", err)
+		return nil, fmt.Errorf("decode manifest: %w", placed(data, err))
 	}
 	if want := fmt.Sprint(FormatVersion); string(head.FormatVersion) != want && head.FormatVersion != nil {
 		return nil, fmt.Errorf("decode manifest: format_version: got %s, want %s", abridge(head.FormatVersion), want)
@@ -30,6 +30,24 @@ func DecodeManifest(data []byte) (*Manifest, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// placed adds line and column, both from 1, to an error that says where in data it was met. Columns count bytes.
+func placed(data []byte, err error) error {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	offset := int64(0) // of the bytes read, the offending one included
+	switch {
+	case errors.As(err, &syntax):
+		offset = syntax.Offset
+	case errors.As(err, &kind):
+		offset = kind.Offset
+	default:
+		return err
+	}
+	before := data[:min(max(offset-1, 0), int64(len(data)))]
+	line, column := 1+bytes.Count(before, []byte{'\n'}), len(before)-bytes.LastIndexByte(before, '\n')
+	return fmt.Errorf("line %d, column %d: %w", line, column, err)
 }
 
 // Encode returns the text of manifest.json. It validates first: no bundle is written that this package would not read.

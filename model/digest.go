@@ -23,6 +23,23 @@ const hashChunk = 1 << 20
 
 func digestString(h hash.Hash) string { return digestPrefix + hex.EncodeToString(h.Sum(nil)) }
 
+// next is what a person does about files that do not fit the manifest.
+const next = "copy the bundle again, or make it anew; \"rankd model check DIR\" looks at all of it"
+
+// VerifyNetwork is VerifyDigests for the dense network alone: the weights and the programs. Tables are verified while they are
+// loaded, so that with it everything that a server serves has been verified once.
+func (b *Bundle) VerifyNetwork(ctx context.Context) error {
+	var files []string
+	if w := b.Manifest.Program.Weights; w != "" {
+		files = append(files, w)
+	}
+	for _, p := range b.Manifest.Program.Files {
+		files = append(files, p.File)
+	}
+	slices.Sort(files)
+	return b.verify(ctx, slices.Compact(files), nil)
+}
+
 // VerifyDigests reads every file of the bundle once, in parallel, and compares its SHA-256 with the manifest's.
 // The error joins every file that is missing or differs. progress, if not nil, is called with the bytes hashed so far and
 // in all; its calls do not overlap.
@@ -32,6 +49,10 @@ func (b *Bundle) VerifyDigests(ctx context.Context, progress func(done, total in
 		files = append(files, p)
 	}
 	slices.Sort(files)
+	return b.verify(ctx, files, progress)
+}
+
+func (b *Bundle) verify(ctx context.Context, files []string, progress func(done, total int64)) error {
 	meter := newMeter(progress)
 	for _, p := range files {
 		if fi, err := os.Stat(b.Path(p)); err == nil {
@@ -52,7 +73,7 @@ func (b *Bundle) VerifyDigests(ctx context.Context, progress func(done, total in
 		return fmt.Errorf("verify digests: %w", err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("verify digests: %w", err)
+		return fmt.Errorf("verify digests: %w\n%s", err, next)
 	}
 	return nil
 }

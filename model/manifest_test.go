@@ -217,6 +217,17 @@ func TestDecodeManifestNamesTheField(t *testing.T) {
 			}
 		})
 	}
+	for text, want := range map[string]string{
+		"{\n  \"format_version\": 1,\n  \"name\" \"x\"\n}": "line 3, column 10: invalid character '\"' after object key",
+		"{\n  \"name\": 1,\n}":                             "line 3, column 1: invalid character '}'",
+		"[]":                                               "line 1, column 1: json: cannot unmarshal array",
+		"{\n":                                              "line 1, column 2: unexpected end of JSON input",
+		"":                                                 "line 1, column 1: unexpected end of JSON input",
+	} {
+		if _, err := DecodeManifest([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), "decode manifest: "+want) {
+			t.Errorf("manifest %q: got %v, want %s", text, err, want)
+		}
+	}
 	for _, text := range []string{"", "{", "[]", "null", `{"format_version":1}{}`, strings.Repeat("[", 20000)} {
 		if _, err := DecodeManifest([]byte(text)); err == nil {
 			t.Errorf("manifest %.20q: got no error", text)

@@ -29,7 +29,7 @@ type DigestError struct {
 }
 
 func (e *DigestError) Error() string {
-	return fmt.Sprintf("verify file %q: got %s, want %s", e.File, e.Got, e.Want)
+	return fmt.Sprintf("verify file %q: got %s, want %s; \"rankd model check DIR\" looks at the whole bundle", e.File, e.Got, e.Want)
 }
 
 // Is makes a DigestError an ErrDigest.
