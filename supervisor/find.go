@@ -51,5 +51,15 @@ func FindState(dir, instance, listen string) (*State, error) {
 // Alive reports whether the supervisor that wrote the state still runs. If it does not, the state is what it left behind.
 func (s *State) Alive() bool { return identity{s.PID, s.Start}.alive() }
 
+// Orphans are the children in the state that still run. A living server has them too, but there they are none.
+func (s *State) Orphans() (running []Child) {
+	for _, c := range s.Children {
+		if (identity{c.PID, c.Start}).alive() {
+			running = append(running, c)
+		}
+	}
+	return running
+}
+
 // FDPath is where a descriptor of the server's supervisor can be opened by another process of the same user.
 func (s *State) FDPath(fd int) string { return fmt.Sprintf("/proc/%d/fd/%d", s.PID, fd) }

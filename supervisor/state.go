@@ -14,6 +14,9 @@ import (
 // stateVersion is the version of the state file.
 const stateVersion = 1
 
+// PhaseServing is the phase of a server that has become ready and is not asked to stop.
+const PhaseServing = string(phaseServing)
+
 const stateSuffix = ".state.json"
 
 // State is the state file: what the inspector and the next supervisor need to know of a server. The descriptors are those of

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 
 	"github.com/spf13/cobra"
 
 	"rankd/internal/config"
 	"rankd/shmring"
 	"rankd/supervisor"
-	"rankd/tables"
 )
 
 // inspectConfig says which server is looked at.
@@ -34,10 +34,13 @@ one that hangs; it changes nothing.`,
 	config.Bind(cmd.PersistentFlags(), c)
 	add := func(use, short string, run func(c *inspectConfig, s *supervisor.State, out io.Writer) error) {
 		cmd.AddCommand(&cobra.Command{
-			Use: use, Short: short, Args: cobra.NoArgs,
+			Use: use, Short: short, Args: arguments(),
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				if err := fromEnvironment(cmd.Flags()); err != nil {
 					return err
+				}
+				if _, _, err := net.SplitHostPort(c.Listen); err != nil && c.Instance == "" {
+					return usageError(cmd, "check --listen: got %q, want host:port: %w", c.Listen, err)
 				}
 				s, err := c.state()
 				if err != nil {
@@ -59,15 +62,30 @@ one that hangs; it changes nothing.`,
 
 func (c *inspectConfig) state() (*supervisor.State, error) {
 	s, err := supervisor.FindState(c.RunDir, c.Instance, c.Listen)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("no server at %s: name it with --listen or --instance (and --run-dir if serve was given one): %w", c.Listen, err)
+	switch where := supervisor.RunDir(c.RunDir); {
+	case !errors.Is(err, fs.ErrNotExist):
+	case c.Instance != "":
+		return nil, fmt.Errorf("no server has the instance name %s in %s: look there for others, or give --run-dir if serve was given one: %w", c.Instance, where, err)
+	default:
+		return nil, fmt.Errorf("no server at %s in %s: name it with --listen or --instance (and --run-dir if serve was given one): %w", c.Listen, where, err)
 	}
 	return s, err
 }
 
+// about describes a server that does not answer as one that serves would: what it does, or that it is dead.
+func about(s *supervisor.State) string {
+	if !s.Alive() {
+		return fmt.Sprintf("server %s (pid %d) is dead: it was killed, and the next start on its address removes what it left", s.Instance, s.PID)
+	}
+	return fmt.Sprintf("server %s (pid %d): %s", s.Instance, s.PID, s.Phase)
+}
+
 func inspectRing(_ *inspectConfig, s *supervisor.State, out io.Writer) error {
+	if !s.Alive() {
+		return errors.New(about(s))
+	}
 	if s.RegionFD < 0 {
-		return fmt.Errorf("server %s (pid %d) has no ring yet", s.Instance, s.PID)
+		return fmt.Errorf("no ring yet: %s", about(s))
 	}
 	r, err := shmring.AttachPath(s.FDPath(s.RegionFD))
 	if err != nil {
@@ -97,27 +115,4 @@ func inspectRing(_ *inspectConfig, s *supervisor.State, out io.Writer) error {
 		fmt.Fprintln(out, "check:", line)
 	}
 	return fmt.Errorf("%d words can't be right", len(bad))
-}
-
-func inspectTables(c *inspectConfig, s *supervisor.State, out io.Writer) error {
-	list, err := tables.List(s.Instance, c.ShmDir)
-	if err != nil {
-		return err
-	}
-	for _, t := range list {
-		fmt.Fprintf(out, "%s\n", t.Path)
-		if t.Problem != "" {
-			fmt.Fprintf(out, "  unusable: %s\n", t.Problem)
-			continue
-		}
-		fmt.Fprintf(out, "  %s, layout version %d, digest %s\n  pages: %s\n", config.Bytes(t.Bytes).Human(), t.Version, t.Digest, t.Pages)
-		fmt.Fprintf(out, "  %-24s %12s %6s %-9s %12s\n", "table", "rows", "dim", "dtype", "bytes")
-		for _, e := range t.Tables {
-			fmt.Fprintf(out, "  %-24s %12d %6d %-9s %12s\n", e.Name, e.Rows, e.Dim, e.DType, config.Bytes(e.Bytes).Human())
-		}
-	}
-	if len(list) == 0 {
-		return fmt.Errorf("server %s has no tables in memory", s.Instance)
-	}
-	return nil
 }

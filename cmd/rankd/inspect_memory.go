@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"rankd/internal/config"
 	"rankd/internal/procmem"
 	"rankd/supervisor"
+	"rankd/tables"
 )
 
 // cost is what a process, or all of them, have in memory, in bytes. Pages that several processes map are divided among them.
@@ -19,9 +22,18 @@ type cost struct {
 	hugetlb             int64 // mapped, not divided: hugetlb pages are in no PSS
 }
 
-func inspectMemory(_ *inspectConfig, s *supervisor.State, out io.Writer) error {
+func inspectMemory(c *inspectConfig, s *supervisor.State, out io.Writer) error {
+	if !s.Alive() {
+		return inspectRemains(c, s, out)
+	}
 	tablesInode, tablesBytes := inodeOf(s, s.TablesFD)
 	ringInode, ringBytes := inodeOf(s, s.RegionFD)
+	if s.TablesFD < 0 { // they are being written, under their name
+		tablesInode, tablesBytes = unfinished(s)
+	}
+	if s.Phase != supervisor.PhaseServing {
+		fmt.Fprintln(out, about(s))
+	}
 	fmt.Fprintf(out, "tables  %s\nslabs   %s\n\n", config.Bytes(tablesBytes).Human(), config.Bytes(ringBytes).Human())
 	fmt.Fprintf(out, "PSS and hugetlb in MiB; pages that several processes map are divided among them\n")
 	fmt.Fprintf(out, "%-14s %8s %10s %10s %10s %10s\n", "process", "pid", "tables", "slabs", "other", "hugetlb")
@@ -64,6 +76,38 @@ func inspectMemory(_ *inspectConfig, s *supervisor.State, out io.Writer) error {
 	fmt.Fprintf(out, "%-14s %8s %10.1f %10.1f %10.1f %10.1f\n\n", "all", "", mib(sum.tables), mib(sum.ring), mib(sum.other), mib(sum.hugetlb))
 	fmt.Fprintf(out, "beyond tables and slabs: %.1f MiB in %d processes, %d of them frontends\n", mib(sum.other), 1+len(s.Children), frontends)
 	return errors.Join(gone...)
+}
+
+// unfinished finds the tables that the supervisor is loading among its mappings.
+func unfinished(s *supervisor.State) (inode uint64, bytes int64) {
+	list, err := procmem.Read(strconv.Itoa(s.PID))
+	if err != nil {
+		return 0, 0
+	}
+	for _, m := range list {
+		if strings.HasPrefix(filepath.Base(m.Path), "rankd."+s.Instance+".tables.") {
+			inode = m.Inode
+			bytes += m.Size
+		}
+	}
+	return inode, bytes
+}
+
+// inspectRemains shows what a dead server still costs: its tables, until the next start, and processes that did not end with it.
+func inspectRemains(c *inspectConfig, s *supervisor.State, out io.Writer) error {
+	list, err := tables.List(s.Instance, c.ShmDir)
+	if err != nil {
+		return err
+	}
+	var sum int64
+	for _, t := range list {
+		sum += t.Bytes
+		fmt.Fprintf(out, "tables  %s left in memory: %s\n", config.Bytes(t.Bytes).Human(), t.Path)
+	}
+	for _, child := range s.Orphans() {
+		fmt.Fprintf(out, "process %d left running: %s %d\n", child.PID, child.Role, child.Index)
+	}
+	return fmt.Errorf("%s: %s of tables, %d processes", about(s), config.Bytes(sum).Human(), len(s.Orphans()))
 }
 
 func mib(n int64) float64 { return float64(n) / (1 << 20) }

@@ -19,6 +19,9 @@ func main() {
 	if errors.As(err, &coded) {
 		code = coded.code
 	}
+	if errors.Is(err, context.Canceled) {
+		err = fmt.Errorf("interrupted: %w", err)
+	}
 	fmt.Fprintln(os.Stderr, "rankd:", err)
 	os.Exit(int(code))
 }

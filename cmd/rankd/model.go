@@ -44,7 +44,7 @@ func newCreateDemo() *cobra.Command {
 requests with float64 reference scores. The numbers are random but seeded; the same flags give
 the same bytes.`,
 		Example: "  rankd model create-demo demo --max-vocab 1000",
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(fromEnvironment(cmd.Flags()), config.Check(&c)); err != nil {
 				return withCode(err, config.ExitBadConfig)
@@ -94,7 +94,7 @@ func newModelCheck() *cobra.Command {
 		Long: `Check the bundle in DIR: the manifest, every file's digest, names, types and shapes of all
 tensors. Then run the programs on random rows: permuting the rows must permute the scores, and
 padding filled with NaN must change nothing, since a batch holds rows of many requests.`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(fromEnvironment(cmd.Flags()), config.Check(&c)); err != nil {
 				return withCode(err, config.ExitBadConfig)

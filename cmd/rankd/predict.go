@@ -25,7 +25,7 @@ func newPredict() *cobra.Command {
 		Example: `  rankd predict --model DIR                     golden requests, compared with the reference
   rankd predict --model DIR day_0.tsv           a Criteo log
   rankd predict --model-name ctr examples.npz   arrays named as the model's inputs`,
-		Args:    cobra.MaximumNArgs(1),
+		Args:    arguments("[FILE]"),
 		GroupID: "tools",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(fromEnvironment(cmd.Flags()), config.Check(&c)); err != nil {

@@ -14,7 +14,7 @@ func newFrontend() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:    "frontend",
 		Short:  "a frontend process; started by serve",
-		Args:   cobra.NoArgs,
+		Args:   arguments(),
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			faults.Become(faults.Frontend, cfg.Index, cfg.Incarnation)
@@ -32,7 +32,7 @@ func newDeviceOwner() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:    "deviceowner",
 		Short:  "the device owner's process; started by serve",
-		Args:   cobra.NoArgs,
+		Args:   arguments(),
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			faults.Become(faults.DeviceOwner, cfg.Index, cfg.Incarnation)

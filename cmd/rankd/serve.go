@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -58,22 +59,25 @@ func newServe() *cobra.Command {
 		Use:     "serve --model DIR",
 		Short:   "serve a model",
 		Long:    serveLong,
-		Args:    cobra.NoArgs,
+		Args:    arguments(),
 		GroupID: "run",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fromEnvironment(cmd.Flags()); err != nil {
 				return err
 			}
-			return c.run(cmd.Context())
+			return c.run(cmd.Context(), unknownVariables(cmd.Root(), os.Environ()))
 		},
 	}
 	bind(cmd, &c.supervisor, &c.owner, &c.frontend, &c.general)
 	return cmd
 }
 
-func (c *serveConfig) run(ctx context.Context) error {
+func (c *serveConfig) run(ctx context.Context, unknown []string) error {
 	faults.Become(faults.Supervisor, 0, 1)
 	log := newLogger(c.general.LogFormat)
+	for _, name := range unknown {
+		log.Warn("environment variable is read by nothing", "name", name)
+	}
 	bundle, err := c.check()
 	if err != nil {
 		return withCode(fmt.Errorf("serve: %w", err), config.ExitBadConfig)

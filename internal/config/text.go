@@ -33,6 +33,9 @@ func formatValue(v reflect.Value) string {
 // parseValue reads text as a value of type t; it is the inverse of formatValue.
 func parseValue(t reflect.Type, text string) (reflect.Value, error) {
 	x, err := parseAny(t, text)
+	if err != nil && t == durationType { // its own error names the package
+		err = fmt.Errorf("got %q, want a duration such as 250us, 10ms or 2m30s", text)
+	}
 	if err != nil {
 		var num *strconv.NumError
 		if errors.As(err, &num) {

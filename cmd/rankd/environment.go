@@ -1,0 +1,45 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"rankd/internal/config"
+)
+
+// otherVariables are those that are no flags: of the device plugin, of test builds, and of the scripts and tests around. One
+// that ends in "_" stands for all that begin with it.
+var otherVariables = []string{
+	"RANKD_PLUGIN_PATH", "RANKD_FAULTS", "RANKD_FAULTS_FILE", "RANKD_SIM_", "RANKD_DEMO_", "RANKD_E2E_", "RANKD_TEST_",
+	"RANKD_REQUIRE_", "RANKD_BIN",
+}
+
+// unknownVariables lists the variables of an environment that look like ours and that nothing reads, sorted. A variable for a
+// flag of another command is known: one environment may be meant for several.
+func unknownVariables(root *cobra.Command, environment []string) (unknown []string) {
+	known := map[string]bool{}
+	addVariables(root, known)
+	for _, entry := range environment {
+		name, _, _ := strings.Cut(entry, "=")
+		other := slices.ContainsFunc(otherVariables, func(o string) bool {
+			return name == o || strings.HasSuffix(o, "_") && strings.HasPrefix(name, o)
+		})
+		if strings.HasPrefix(name, "RANKD_") && !known[name] && !other {
+			unknown = append(unknown, name)
+		}
+	}
+	slices.Sort(unknown)
+	return unknown
+}
+
+func addVariables(cmd *cobra.Command, known map[string]bool) {
+	add := func(f *pflag.Flag) { known[config.EnvName(f.Name)] = true }
+	cmd.Flags().VisitAll(add)
+	cmd.PersistentFlags().VisitAll(add)
+	for _, sub := range cmd.Commands() {
+		addVariables(sub, known)
+	}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"rankd/internal/config"
+)
+
+// execute runs the program in this process.
+func execute(args ...string) (output string, err error) {
+	var b strings.Builder
+	cmd := newRoot()
+	cmd.SetOut(&b)
+	cmd.SetErr(io.Discard)
+	cmd.SetArgs(args)
+	err = cmd.Execute()
+	return b.String(), err
+}
+
+func TestWhatIsTypedWrongIsBadConfigurationAndNamed(t *testing.T) {
+	for line, want := range map[string]string{
+		"bogus":                           `no command is named "bogus", want bench, `,
+		"inspect bogus":                   `inspect: no command is named "bogus", want memory, ready, ring, tables`,
+		"model bogus":                     `model: no command is named "bogus", want check, create-demo`,
+		"bench bogus":                     `bench: no command is named "bogus"`,
+		"help bogus":                      `no command is named "bogus"`,
+		"serve --modle x":                 "serve: no flag is named --modle",
+		"--modle":                         "no flag is named --modle",
+		"serve -x":                        "serve: unknown shorthand flag",
+		"serve --model":                   "serve: check --model: got no value, want string",
+		"serve --frontends four":          `serve: check --frontends: got "four", want int`,
+		"serve --drain-delay 5":           `serve: check --drain-delay: got "5"`,
+		"serve --keep-tables maybe":       `serve: takes no arguments, got "maybe": write --keep-tables=false`,
+		"serve --keep-tables=maybe":       `serve: check --keep-tables: got "maybe", want bool`,
+		"serve":                           "check --model: got nothing",
+		"model create-demo":               "model create-demo: want DIR, got nothing",
+		"model create-demo a b":           `model create-demo: want DIR, got "a" "b"`,
+		"model check":                     "model check: want DIR, got nothing",
+		"predict a b":                     `predict: want [FILE], got "a" "b"`,
+		"inspect ready now":               `inspect ready: takes no arguments, got "now"`,
+		"inspect ready --listen nine:9:9": `inspect ready: check --listen: got "nine:9:9", want host:port`,
+		"serve --model x --listen nohost": `check --listen: got "nohost"`,
+		"serve --model x --http :99999":   `check --http: got ":99999"`,
+	} {
+		_, err := execute(strings.Fields(line)...)
+		var coded *exitError
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("rankd %s: got %v, want %s", line, err, want)
+		} else if !errors.As(err, &coded) || coded.code != config.ExitBadConfig {
+			t.Errorf("rankd %s: got no exit code %v for %v", line, config.ExitBadConfig, err)
+		}
+	}
+}
+
+func TestHelpAndVersionAreNoErrors(t *testing.T) {
+	for line, want := range map[string]string{
+		"":                     "Usage:\n  rankd [command]",
+		"--help":               "-h, --help  ",
+		"inspect":              "Usage:\n  rankd inspect [command]",
+		"help model":           "create-demo",
+		"serve --help":         "Usage:\n  rankd serve --model DIR [flags]",
+		"inspect ready --help": "-h, --help  ",
+		"--version":            "layout of shared memory 1\n",
+	} {
+		if got, err := execute(strings.Fields(line)...); err != nil || !strings.Contains(got, want) {
+			t.Errorf("rankd %s: got %v and\n%s\nwant %q", line, err, got, want)
+		}
+	}
+}
+
+func TestMistypedEnvironmentIsNoticed(t *testing.T) {
+	got := unknownVariables(newRoot(), []string{
+		"RANKD_LISTN=x", "RANKD_LISTEN=x", "RANKD_SHM_DIR=", "RANKD_PLUGIN_PATH=/p", "RANKD_E2E_SEED=1", "RANKD_E2=1", "RANKDX=1", "HOME=/", "RANKD_TARGET=x",
+	})
+	if want := []string{"RANKD_E2", "RANKD_LISTN"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
