@@ -105,6 +105,9 @@ func OpenExisting(ctx context.Context, m *model.Manifest, o Options) (*Segment, 
 		s, err := openReady(ctx, filepath.Join(dir, name), &want)
 		if err == nil {
 			s.lock(ctx, o.log())
+			if o.Want != hugemem.Small {
+				hugemem.WarnIfSmall(ctx, o.log(), name, s.pages)
+			}
 			return s, nil
 		}
 		if !errors.Is(err, os.ErrNotExist) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -50,7 +51,7 @@ func Create(ctx context.Context, o Options) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create %q: %w", o.Name, err)
 	}
-	refused := &RoomError{Name: o.Name, Need: o.Size, Available: -1}
+	refused := &RoomError{Name: o.Name, Size: o.Size, Need: o.Size, Available: -1}
 	for _, p := range places {
 		f, err := o.try(ctx, p, refused)
 		if err == nil {
@@ -172,12 +173,15 @@ func placeMayFail(err error) bool {
 // try makes the file in one place. On failure nothing of it is left.
 func (o Options) try(ctx context.Context, p place, refused *RoomError) (*File, error) {
 	size := (o.Size + p.pageSize - 1) &^ (p.pageSize - 1)
+	if size < o.Size { // the sum overflows near the end of int64
+		size = math.MaxInt64
+	}
 	free, err := p.room()
 	if err != nil {
 		return nil, err
 	}
-	if free.bytes < size || size < o.Size { // the sum overflows near the end of int64
-		refused.note(p, free)
+	if free.bytes < size {
+		refused.note(p, free, size)
 		return nil, fmt.Errorf("%w: need %d bytes, available %d (%s)", errPlaceRoom, size, free.bytes, free.limit)
 	}
 	f, err := o.open(p)
@@ -188,7 +192,7 @@ func (o Options) try(ctx context.Context, p place, refused *RoomError) (*File, e
 	if err := o.fill(ctx, f, p); err != nil {
 		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) {
 			// Someone took the room between the look and the allocation, or a limit that cannot be read was met.
-			refused.note(p, room{f.allocated, "the kernel refused more"})
+			refused.note(p, room{f.allocated, "the kernel refused more"}, size)
 		}
 		return nil, errors.Join(err, f.Remove(), f.Close())
 	}
@@ -202,10 +206,10 @@ func (p place) room() (room, error) {
 	return shmemRoom(p.dir)
 }
 
-// note keeps the place that came closest.
-func (e *RoomError) note(p place, r room) {
+// note keeps the place that came closest. need is what it would have had to have.
+func (e *RoomError) note(p place, r room, need int64) {
 	if r.bytes > e.Available {
-		e.Available, e.Limit = r.bytes, r.limit
+		e.Available, e.Limit, e.Need = r.bytes, r.limit, need
 		e.Place = p.dir
 		if p.dir == "" {
 			e.Place = "memfd"
@@ -289,14 +293,26 @@ func (o Options) fill(ctx context.Context, f *File, p place) error {
 
 // report logs what was obtained.
 func (o Options) report(ctx context.Context, f *File) {
-	level := slog.LevelInfo
-	if f.Coverage.Mode == Small && o.Want != Small {
-		level = slog.LevelWarn
-	}
-	o.Log.LogAttrs(ctx, level, "shared pages obtained",
+	o.Log.LogAttrs(ctx, slog.LevelInfo, "shared pages obtained",
 		slog.String("file", o.Name), slog.String("path", f.Path), slog.String("mode", f.Coverage.Mode.String()),
 		slog.Int64("huge_bytes", f.Coverage.HugeBytes), slog.Int64("total_bytes", f.Size), slog.Bool("locked", f.Locked))
+	if o.Want != Small {
+		WarnIfSmall(ctx, o.Log, o.Name, f.Coverage)
+	}
 	WarnIfSwappable(ctx, o.Log, o.Name, f.Locked)
+}
+
+// WarnIfSmall logs a warning with the next step if not all of a mapping lies on huge pages. A coverage that the kernel did
+// not tell is left alone.
+func WarnIfSmall(ctx context.Context, log *slog.Logger, name string, c Coverage) {
+	if c.Mode == Auto || c.HugeBytes >= c.TotalBytes {
+		return
+	}
+	log.LogAttrs(ctx, slog.LevelWarn, "shared pages are not all huge",
+		slog.String("file", name), slog.String("mode", c.Mode.String()), slog.Int64("huge_percent", 100*(c.HugeBytes>>10)/max(c.TotalBytes>>10, 1)),
+		slog.Int64("huge_bytes", c.HugeBytes), slog.Int64("total_bytes", c.TotalBytes),
+		slog.String("next", "have more memory free, write 1 to /proc/sys/vm/compact_memory and start again, without kept tables; "+
+			"or mount a tmpfs with huge=always and name it with --shm-dir"))
 }
 
 // WarnIfSwappable logs a warning if shared pages are not locked while swap is on.

@@ -16,7 +16,8 @@ var (
 // RoomError says that no place had the bytes needed. It is ErrNoRoom.
 type RoomError struct {
 	Name      string
-	Need      int64    // bytes
+	Size      int64    // bytes asked for
+	Need      int64    // bytes needed in that place: Size in whole pages of the place
 	Available int64    // bytes, in the place with the most room
 	Place     string   // that place
 	Limit     string   // what set Available there: "filesystem", "cgroup", "machine memory" or "hugetlb pool"
@@ -24,9 +25,13 @@ type RoomError struct {
 }
 
 func (e *RoomError) Error() string {
-	return fmt.Sprintf("create %q: need %d bytes, %s has %d bytes available (limit: %s); "+
+	need := fmt.Sprintf("%d bytes", e.Need)
+	if e.Need != e.Size {
+		need += fmt.Sprintf(" (%d in whole huge pages)", e.Size)
+	}
+	return fmt.Sprintf("create %q: need %s, %s has %d bytes available (limit: %s); "+
 		"free memory there or name a larger tmpfs with --shm-dir (tried: %s)",
-		e.Name, e.Need, e.Place, e.Available, e.Limit, strings.Join(e.Tried, "; "))
+		e.Name, need, e.Place, e.Available, e.Limit, strings.Join(e.Tried, "; "))
 }
 
 // Is makes a RoomError an ErrNoRoom.

@@ -214,6 +214,37 @@ func TestFallbackIsVisible(t *testing.T) {
 	}
 }
 
+func TestPartlyHugePagesAreWarnedOf(t *testing.T) {
+	const mib = 1 << 20
+	for _, tt := range []struct {
+		name string
+		c    Coverage
+		want string // "": no warning
+	}{
+		{"all", Coverage{Mode: Collapse, HugeBytes: 6 * mib, TotalBytes: 6 * mib}, ""},
+		{"a part", Coverage{Mode: Collapse, HugeBytes: 704 * mib, TotalBytes: 3036 * mib}, "huge_percent=23"},
+		{"all but one", Coverage{Mode: HugeTmpfs, HugeBytes: 198 * mib, TotalBytes: 200 * mib}, "huge_percent=99"},
+		{"none", Coverage{Mode: Small, TotalBytes: 6 * mib}, "huge_percent=0"},
+		{"unknown", Coverage{}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var log bytes.Buffer
+			WarnIfSmall(t.Context(), slog.New(slog.NewTextHandler(&log, nil)), "x", tt.c)
+			if tt.want == "" {
+				if log.Len() > 0 {
+					t.Errorf("got %s, want no warning", &log)
+				}
+				return
+			}
+			for _, want := range []string{"level=WARN", tt.want, "compact_memory"} {
+				if !strings.Contains(log.String(), want) {
+					t.Errorf("got %s, want %s", &log, want)
+				}
+			}
+		})
+	}
+}
+
 func TestFullFilesystemIsRefusedWithFigures(t *testing.T) {
 	dir := mountFS(t, "tmpfs", "size=4m")
 	_, err := Create(context.Background(), Options{Name: "rankd.test", Dir: dir, Size: size, Named: true})
@@ -221,11 +252,14 @@ func TestFullFilesystemIsRefusedWithFigures(t *testing.T) {
 	if !errors.As(err, &r) || !errors.Is(err, ErrNoRoom) {
 		t.Fatalf("got %v, want a *RoomError", err)
 	}
-	if r.Need != size || r.Available != 4<<20 || r.Place != dir || r.Limit != "filesystem" {
+	if r.Size != size || r.Need != 6<<20 || r.Available != 4<<20 || r.Place != dir || r.Limit != "filesystem" {
 		t.Errorf("got %+v", r)
 	}
 	if !strings.Contains(err.Error(), "--shm-dir") {
 		t.Errorf("got %q, want the flag to change", err)
+	}
+	if want := "need 6291456 bytes (5243003 in whole huge pages), " + dir + " has 4194304 bytes available"; !strings.Contains(err.Error(), want) {
+		t.Errorf("got %q, want %q in it", err, want)
 	}
 	left, _ := os.ReadDir(dir)
 	if len(left) != 0 {
