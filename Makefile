@@ -21,7 +21,7 @@ help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  %-12s %s\n", $$1, $$2}'
 
 .PHONY: demo
-demo: $(BIN) $(PLUGIN) ## build, make a model, serve it, score it over gRPC, stop
+demo: $(BIN) $(PLUGIN) ## build, make a model, serve it, score it over gRPC, stop (RANKD_DEMO_LISTEN, RANKD_DEMO_HTTP: other addresses)
 	deploy/demo/demo.sh
 
 .PHONY: serve

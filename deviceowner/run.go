@@ -139,7 +139,9 @@ func openDevice(ctx context.Context, cfg *Config, counters *stats.Block, log *sl
 	if err != nil {
 		return nil, nil, err
 	}
-	log.Info("device opened", "device", exec.Name(), "seconds", time.Since(began).Seconds())
+	if cfg.Executor == device.KindSim { // a real device tells of itself
+		log.Info("device opened", "device", exec.Name(), "seconds", time.Since(began).Seconds())
+	}
 	for _, b := range buckets {
 		if err := exec.Compile(ctx, b); err != nil {
 			return nil, nil, errors.Join(err, exec.Close())

@@ -75,7 +75,7 @@ func (c *inspectConfig) state() (*supervisor.State, error) {
 // about describes a server that does not answer as one that serves would: what it does, or that it is dead.
 func about(s *supervisor.State) string {
 	if !s.Alive() {
-		return fmt.Sprintf("server %s (pid %d) is dead: it was killed, and the next start on its address removes what it left", s.Instance, s.PID)
+		return fmt.Sprintf("server %s (pid %d) is dead: it was killed, and the next start on its address takes over or removes what it left", s.Instance, s.PID)
 	}
 	return fmt.Sprintf("server %s (pid %d): %s", s.Instance, s.PID, s.Phase)
 }

@@ -3,8 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
+	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"rankd/internal/config"
 	"rankd/predict"
@@ -31,6 +34,7 @@ func newPredict() *cobra.Command {
 			if err := errors.Join(fromEnvironment(cmd.Flags()), config.Check(&c)); err != nil {
 				return withCode(err, config.ExitBadConfig)
 			}
+			followServer(cmd.Flags(), &c, os.Getenv)
 			file := ""
 			if len(args) == 1 {
 				file = args[0]
@@ -43,4 +47,17 @@ func newPredict() *cobra.Command {
 	}
 	bind(cmd, &c)
 	return cmd
+}
+
+// followServer lets RANKD_LISTEN, which says where serve serves and inspect looks, name the target too, unless that is given.
+// Of a server on all addresses it takes the local one.
+func followServer(flags *pflag.FlagSet, c *predict.Config, getenv func(string) string) {
+	host, port, err := net.SplitHostPort(getenv(config.EnvName("listen")))
+	if err != nil || flags.Changed("target") {
+		return
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	c.Target = net.JoinHostPort(host, port)
 }

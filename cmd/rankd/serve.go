@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -98,6 +99,9 @@ func (c *serveConfig) check() (*model.Bundle, error) {
 	if err := errors.Join(c.supervisor.Validate(), front.Validate(), owner.Validate(), config.Check(&c.general), err); err != nil {
 		return nil, err
 	}
+	if rows := slices.Max(c.owner.BucketsFor(bundle.Manifest)); rows > shmring.MaxCapacity {
+		return nil, fmt.Errorf("check --buckets: got a batch of %d rows, want at most %d", rows, shmring.MaxCapacity)
+	}
 	if err := c.geometry(bundle.Manifest).Validate(); err != nil {
 		return nil, err
 	}
@@ -143,9 +147,9 @@ func (c *serveConfig) geometry(m *model.Manifest) shmring.Geometry {
 func (c *serveConfig) deps(b *model.Bundle, log *slog.Logger) supervisor.Deps {
 	return supervisor.Deps{
 		Log: log,
-		LoadTables: func(ctx context.Context, instance string, progress func(done, total int64)) (*supervisor.Tables, error) {
+		LoadTables: verifying(b, func(ctx context.Context, instance string, progress func(done, total int64)) (*supervisor.Tables, error) {
 			return c.loadTables(ctx, b, instance, progress, log)
-		},
+		}),
 		NewRegion: func(ctx context.Context, bells []int) (*supervisor.Region, error) {
 			return c.newRegion(ctx, b.Manifest, bells, log)
 		},
@@ -179,12 +183,8 @@ func (c *serveConfig) loadTables(ctx context.Context, b *model.Bundle, instance 
 		},
 	}
 	// What a former run left of another model goes first: there may be no room for both.
-	removed, err := tables.Reclaim(ctx, o, b.Manifest.TablesDigest())
-	if err != nil {
+	if _, err := tables.Reclaim(ctx, o, b.Manifest.TablesDigest()); err != nil {
 		return nil, err
-	}
-	for _, path := range removed {
-		log.Info("removed the tables of a former run", "path", path)
 	}
 	s, err := tables.Acquire(ctx, b, o)
 	if err != nil {

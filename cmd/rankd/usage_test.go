@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"rankd/internal/config"
+	"rankd/predict"
 )
 
 // execute runs the program in this process.
@@ -78,5 +81,28 @@ func TestMistypedEnvironmentIsNoticed(t *testing.T) {
 	})
 	if want := []string{"RANKD_E2", "RANKD_LISTN"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestPredictFollowsTheServersVariable(t *testing.T) {
+	for _, c := range []struct{ listen, target, want string }{
+		{"", "", "127.0.0.1:8500"},
+		{"10.0.0.1:9000", "", "10.0.0.1:9000"},
+		{":9000", "", "localhost:9000"},
+		{"[::]:9000", "", "localhost:9000"},
+		{"10.0.0.1:9000", "b:1", "b:1"},
+	} {
+		cfg := predict.Default()
+		fs := pflag.NewFlagSet("predict", pflag.ContinueOnError)
+		config.Bind(fs, &cfg)
+		if c.target != "" {
+			if err := fs.Set("target", c.target); err != nil {
+				t.Fatal(err)
+			}
+		}
+		followServer(fs, &cfg, func(string) string { return c.listen })
+		if cfg.Target != c.want {
+			t.Errorf("RANKD_LISTEN=%s --target %s: got %s, want %s", c.listen, c.target, cfg.Target, c.want)
+		}
 	}
 }

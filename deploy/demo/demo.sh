@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes a demo model, serves it on this machine, scores its golden requests and a small Criteo sample over gRPC, and stops.
-# With --serve the server stays until Ctrl-C. What it makes is kept in .build/demo, so that a second run starts faster.
+# With --serve the server stays until Ctrl-C. What it makes, compiled programs included, is kept in .build/demo, so that a second
+# run starts faster. RANKD_DEMO_LISTEN and RANKD_DEMO_HTTP are the addresses, where the usual ports are taken.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 rankd=.build/bin/rankd
@@ -28,7 +29,7 @@ fi
 say "server on $listen, status page at http://$http/statusz"
 # Buckets up to 256 rows: on a CPU a larger batch only takes longer, and each costs compile time at start.
 "$rankd" serve --model "$dir/model" --listen "$listen" --http "$http" --run-dir "$dir/run" --instance demo \
-  --frontends 2 --buckets 1,4,16,64,256 --log-format text >"$dir/server.log" 2>&1 &
+  --executable-cache "$dir/executables" --frontends 2 --buckets 1,4,16,64,256 --log-format text >"$dir/server.log" 2>&1 &
 server=$!
 trap 'kill -TERM $server 2>/dev/null || true; wait $server 2>/dev/null || true' EXIT
 
@@ -37,6 +38,10 @@ until "$rankd" inspect ready --run-dir "$dir/run" --instance demo >/dev/null 2>&
   if ! kill -0 "$server" 2>/dev/null; then
     echo "demo: the server ended before it was ready; the end of $dir/server.log:" >&2
     tail -n 20 "$dir/server.log" >&2
+    if grep -q "address already in use\|serves it already" "$dir/server.log"; then
+      echo "demo: an address is taken: choose others, such as" >&2
+      echo "  RANKD_DEMO_LISTEN=127.0.0.1:8600 RANKD_DEMO_HTTP=127.0.0.1:8601 make demo" >&2
+    fi
     exit 1
   fi
   if [ $((SECONDS - began)) -gt 300 ]; then
