@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sort"
 	"strconv"
 	"time"
 
@@ -25,6 +24,12 @@ type Error struct {
 	Msg    string
 	Retry  time.Duration     // when trying again may help; 0: it does not
 	Meta   map[string]string // ErrorInfo.metadata; may be nil
+}
+
+// refuse makes an error; its code and its retry follow from the reason. Every Error is made here.
+func refuse(reason, msg string, meta map[string]string) *Error {
+	r := refusalOf(reason)
+	return &Error{Code: r.code, Reason: reason, Msg: msg, Retry: r.retry, Meta: meta}
 }
 
 // Error gives the message alone; the reason travels beside it.
@@ -61,100 +66,57 @@ func asError(err error) *Error {
 	case errors.As(err, &own):
 		return own
 	case errors.As(err, &dec):
-		return &Error{Code: codes.InvalidArgument, Reason: dec.Reason, Msg: dec.Msg}
+		return refuse(dec.Reason, dec.Msg, nil)
 	case errors.As(err, &id):
-		return &Error{
-			Code: codes.InvalidArgument, Reason: ReasonInvalidID, Msg: id.Error(),
-			Meta: map[string]string{
-				"tensor": id.Table, "row": strconv.Itoa(id.Row), "position": strconv.Itoa(id.Position),
-				"got": strconv.FormatInt(id.ID, 10), "want": fmt.Sprintf("0..%d", id.Rows-1),
-			},
-		}
+		return refuse(ReasonInvalidID, id.Error(), map[string]string{
+			"tensor": id.Table, "row": strconv.Itoa(id.Row), "position": strconv.Itoa(id.Position),
+			"got": strconv.FormatInt(id.ID, 10), "want": fmt.Sprintf("0..%d", id.Rows-1),
+		})
 	case errors.Is(err, context.DeadlineExceeded):
 		return errDeadline
 	case errors.Is(err, context.Canceled):
 		return errCancelled
 	}
-	return &Error{Code: codes.Internal, Reason: ReasonInternal, Msg: err.Error()}
+	return refuse(ReasonInternal, err.Error(), nil)
 }
 
 // The refusals that carry no numbers are made once: they are what an overloaded server sends most.
 var (
-	errDeadline = &Error{
-		Code: codes.DeadlineExceeded, Reason: ReasonDeadlineExceeded,
-		Msg: "score request: the deadline passed before all rows were scored",
-	}
-	errCancelled = &Error{Code: codes.Canceled, Reason: ReasonCancelled, Msg: "score request: cancelled by the client"}
-	errDraining  = &Error{
-		Code: codes.Unavailable, Reason: ReasonDraining, Retry: 100 * time.Millisecond,
-		Msg: "score request: this frontend is draining; another one will take the call",
-	}
-	errRestarting = &Error{
-		Code: codes.Unavailable, Reason: ReasonDeviceRestarting, Retry: time.Second,
-		Msg: "score request: the device owner is being restarted",
-	}
-	errDevice = &Error{
-		Code: codes.Internal, Reason: ReasonDeviceError,
-		Msg: "score request: the device failed on rows of this request",
-	}
-	errPanic = &Error{
-		Code: codes.Internal, Reason: ReasonInternal,
-		Msg: "score request: internal error; it was logged and counted",
-	}
+	errDeadline   = refuse(ReasonDeadlineExceeded, "score request: the deadline passed before all rows were scored", nil)
+	errCancelled  = refuse(ReasonCancelled, "score request: cancelled by the client", nil)
+	errDraining   = refuse(ReasonDraining, "score request: this frontend is draining; another one will take the call", nil)
+	errRestarting = refuse(ReasonDeviceRestarting, "score request: the device owner is being restarted", nil)
+	errDevice     = refuse(ReasonDeviceError, "score request: the device failed on rows of this request", nil)
+	errPanic      = refuse(ReasonInternal, "score request: internal error; it was logged and counted", nil)
 )
 
 // errTooManyBytes says what a request holds and what it may hold; size is 0 when it was not read far enough to know.
 func errTooManyBytes(size, limit int64) *Error {
 	const unit, flag = "bytes", "--max-request-bytes"
-	e := &Error{
-		Code: codes.InvalidArgument, Reason: ReasonRequestTooLarge,
-		Meta: map[string]string{"unit": unit, "limit": strconv.FormatInt(limit, 10), "flag": flag},
+	meta := map[string]string{"unit": unit, "limit": strconv.FormatInt(limit, 10), "flag": flag}
+	if size == 0 {
+		return refuse(ReasonRequestTooLarge, fmt.Sprintf("read request: it has more than %d %s, the limit (%s)", limit, unit, flag), meta)
 	}
-	if size > 0 {
-		e.Meta["size"] = strconv.FormatInt(size, 10)
-		e.Msg = fmt.Sprintf("read request: it has %d %s, want at most %d (%s)", size, unit, limit, flag)
-	} else {
-		e.Msg = fmt.Sprintf("read request: it has more than %d %s, the limit (%s)", limit, unit, flag)
-	}
-	return e
+	meta["size"] = strconv.FormatInt(size, 10)
+	return refuse(ReasonRequestTooLarge, fmt.Sprintf("read request: it has %d %s, want at most %d (%s)", size, unit, limit, flag), meta)
 }
 
 // full refuses a request because a queue is at its cap. Details are for people and are built on the refusal's own time.
 func full(reason, flag, unit string, pending, more, limit int64) *Error {
-	return &Error{
-		Code: codes.ResourceExhausted, Reason: reason, Retry: 100 * time.Millisecond,
-		Msg: fmt.Sprintf("admit request: %d %s are pending and it brings %d, want at most %d (%s)", pending, unit, more, limit, flag),
-		Meta: map[string]string{
-			"unit": unit, "pending": strconv.FormatInt(pending, 10), "size": strconv.FormatInt(more, 10),
-			"limit": strconv.FormatInt(limit, 10), "flag": flag,
-		},
-	}
+	msg := fmt.Sprintf("admit request: %d %s are pending and it brings %d, want at most %d (%s)", pending, unit, more, limit, flag)
+	return refuse(reason, msg, map[string]string{
+		"unit": unit, "pending": strconv.FormatInt(pending, 10), "size": strconv.FormatInt(more, 10),
+		"limit": strconv.FormatInt(limit, 10), "flag": flag,
+	})
 }
 
 func errUnreachable(wait, left time.Duration) *Error {
-	return &Error{
-		Code: codes.DeadlineExceeded, Reason: ReasonDeadline,
-		Msg:  fmt.Sprintf("admit request: the estimated wait is %s, the deadline is in %s", wait.Round(time.Millisecond), left.Round(time.Millisecond)),
-		Meta: map[string]string{"estimated_wait": wait.String(), "deadline_left": left.String()},
-	}
+	msg := fmt.Sprintf("admit request: the estimated wait is %s, the deadline is in %s", wait.Round(time.Millisecond), left.Round(time.Millisecond))
+	return refuse(ReasonDeadline, msg, map[string]string{"estimated_wait": wait.String(), "deadline_left": left.String()})
 }
 
 // errNotServed names the model or the version that was asked for and what is served.
 func errNotServed(what, got, want string) *Error {
-	return &Error{
-		Code: codes.NotFound, Reason: ReasonModelNotFound,
-		Msg:  fmt.Sprintf("find model: got %s %q, this server serves %q", what, got, want),
-		Meta: map[string]string{"what": what, "got": got, "want": want},
-	}
-}
-
-// Reasons lists every reason that is a constant, sorted, for documentation and tests.
-func Reasons() []string {
-	all := []string{
-		ReasonRequestTooLarge, ReasonFrontendFull, ReasonServerFull, ReasonDeadline, ReasonDeadlineExceeded, ReasonCancelled,
-		ReasonDeviceError, ReasonDraining, ReasonDeviceRestarting, ReasonModelNotFound, ReasonInvalidCompression,
-		ReasonInvalidID, ReasonInternal,
-	}
-	sort.Strings(all)
-	return all
+	msg := fmt.Sprintf("find model: got %s %q, this server serves %q", what, got, want)
+	return refuse(ReasonModelNotFound, msg, map[string]string{"what": what, "got": got, "want": want})
 }

@@ -106,11 +106,8 @@ func (s scorer) inflate(data mem.BufferSlice, name string, limit int64) (mem.Buf
 }
 
 func damaged(name string, err error) *Error {
-	return &Error{
-		Code: codes.InvalidArgument, Reason: ReasonInvalidCompression,
-		Msg:  fmt.Sprintf("read request: its %s body does not decompress: %v", name, err),
-		Meta: map[string]string{"encoding": name},
-	}
+	return refuse(ReasonInvalidCompression, fmt.Sprintf("read request: its %s body does not decompress: %v", name, err),
+		map[string]string{"encoding": name})
 }
 
 // receiveDefault reads the message the ordinary way.

@@ -1,7 +1,6 @@
 package frontend
 
 import (
-	"strings"
 	"time"
 
 	"rankd/internal/stats"
@@ -75,30 +74,5 @@ func outcome(err *Error) stats.Outcome {
 	if err == nil {
 		return stats.OutcomeOK
 	}
-	switch err.Reason {
-	case ReasonRequestTooLarge:
-		return stats.OutcomeRequestTooLarge
-	case ReasonFrontendFull:
-		return stats.OutcomeFrontendPendingFull
-	case ReasonServerFull:
-		return stats.OutcomeServerTotalQueueFull
-	case ReasonDeadline:
-		return stats.OutcomeDeadlineUnreachable
-	case ReasonDeadlineExceeded:
-		return stats.OutcomeDeadlineExceeded
-	case ReasonCancelled:
-		return stats.OutcomeCancelled
-	case ReasonDeviceError:
-		return stats.OutcomeDeviceError
-	case ReasonDraining:
-		return stats.OutcomeDraining
-	case ReasonDeviceRestarting:
-		return stats.OutcomeDeviceRestarting
-	case ReasonModelNotFound:
-		return stats.OutcomeInvalid
-	}
-	if strings.HasPrefix(err.Reason, "invalid_") {
-		return stats.OutcomeInvalid
-	}
-	return stats.OutcomeInternal
+	return refusalOf(err.Reason).outcome
 }
