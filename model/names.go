@@ -29,8 +29,10 @@ const (
 	PolicyHashMod = "hash-mod" // ids are hashes: the remainder of id / Rows in [0, Rows) is read, as Python's % gives it
 )
 
-func combiners() []string { return []string{CombinerSum, CombinerMean, CombinerSqrtN} }
+// Combiners lists the combiners.
+func Combiners() []string { return []string{CombinerSum, CombinerMean, CombinerSqrtN} }
 
-func policies() []string {
+// IDPolicies lists the policies for ids outside a table.
+func IDPolicies() []string {
 	return []string{PolicyReject, PolicyClamp, PolicyZero, PolicyHashMod}
 }

@@ -135,8 +135,8 @@ func (v *validator) tables() {
 			}
 		}
 		v.between(field+".hotness", int64(t.Hotness), 0, maxHotness)
-		v.oneOf(field+".combiner", t.Combiner, combiners())
-		v.oneOf(field+".id_policy", t.IDPolicy, policies())
+		v.oneOf(field+".combiner", t.Combiner, Combiners())
+		v.oneOf(field+".id_policy", t.IDPolicy, IDPolicies())
 		v.float32(field+".row_dtype", t.RowDType)
 		v.file(field+".file", t.File)
 		if t.Tensor == "" || t.Tensor == metadataKey || !utf8.ValidString(t.Tensor) {

@@ -20,6 +20,7 @@
 //	I6  Sweep gives bit for bit what the portable kernel gives: additions in float32, in the order of the ids, from +0.
 //	I7  A bag that needs no multiplication (sum without weights) has none.
 //	I8  Resolve and Sweep do not allocate once a plan has grown to its largest request.
+//	I9  Every policy and combiner of package model is known here, and every policy has a rule, or Attach does not return a Set.
 //
 // # Layout
 //

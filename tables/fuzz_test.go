@@ -21,7 +21,7 @@ func guarded() *Set {
 		le.PutUint32(s.mem[i:], canary)
 	}
 	clear(s.mem[s.zero : s.zero+4*dim])
-	all := []policy{reject, clamp, zero, hashMod}
+	all := []policy{reject, clamp, zeroRow, hashMod}
 	for i, p := range all {
 		base := uint64(256 + i*640)
 		for r := range rows {

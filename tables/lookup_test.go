@@ -89,8 +89,8 @@ func TestEachIDReadsItsRow(t *testing.T) {
 // All combiners, policies, widths, forms and weights against the reference, in one random model after another.
 func TestLookupAgreesWithTheReference(t *testing.T) {
 	var specs []spec
-	for _, c := range []string{model.CombinerSum, model.CombinerMean, model.CombinerSqrtN} {
-		for _, p := range []string{model.PolicyReject, model.PolicyClamp, model.PolicyZero, model.PolicyHashMod} {
+	for _, c := range model.Combiners() {
+		for _, p := range model.IDPolicies() {
 			specs = append(specs, spec{int64(50 + len(specs)), 1 + 5*len(specs), c, p})
 		}
 	}
@@ -298,7 +298,7 @@ func TestRejectedIDIsNamed(t *testing.T) {
 
 // In a table of more than 2^32 rows a negative id of width 4 is still no row.
 func TestNegativeNarrowIDInAHugeTable(t *testing.T) {
-	tb := table{rows: 1 << 33, stride: 64, policy: zero}
+	tb := table{rows: 1 << 33, stride: 64, policy: zeroRow}
 	b := Bags{Values: ids32(1, -1), Width: 4, Hot: 2, Step: 2}
 	if got := tb.firstOutside(&b, 0, 2); got != 1 {
 		t.Errorf("first outside: got %d, want 1", got)

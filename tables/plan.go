@@ -199,9 +199,10 @@ func (t *table) outside(id, zero uint64) uint64 {
 			m += int64(t.rows)
 		}
 		return t.base + uint64(m)*t.stride
-	default: // zero; and reject, whose ids Validate has refused
+	case zeroRow, reject: // reject: Validate has refused these ids, or was not asked
 		return zero
 	}
+	panic(fmt.Sprintf("tables: policy %d of table %q has no rule for id %d", t.policy, t.name, int64(id)))
 }
 
 // factor is what the sum of a bag is multiplied by under mean and sqrtn; ok is false where the divisor is zero.

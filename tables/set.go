@@ -43,7 +43,7 @@ type (
 const (
 	reject policy = iota
 	clamp
-	zero
+	zeroRow
 	hashMod
 )
 
@@ -54,7 +54,7 @@ const (
 )
 
 var (
-	policies  = map[string]policy{model.PolicyReject: reject, model.PolicyClamp: clamp, model.PolicyZero: zero, model.PolicyHashMod: hashMod}
+	policies  = map[string]policy{model.PolicyReject: reject, model.PolicyClamp: clamp, model.PolicyZero: zeroRow, model.PolicyHashMod: hashMod}
 	combiners = map[string]combiner{model.CombinerSum: sum, model.CombinerMean: mean, model.CombinerSqrtN: sqrtN}
 )
 
@@ -135,6 +135,7 @@ func (s *Set) bind(m *model.Manifest) error {
 			name: t.Name, base: uint64(l.offset), rows: uint64(l.rows), stride: uint64(l.stride),
 			policy: pol, combiner: com, col: column{array: a, offset: o, dim: t.Dim},
 		})
+		s.tables[i].outside(uint64(l.rows), s.zero) // a policy without a rule panics here and not in a request
 	}
 	return nil
 }
