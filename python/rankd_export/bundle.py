@@ -54,7 +54,7 @@ def export_bundle(
     are the same on cpu, cuda and tpu, which is checked. ``row_tolerance`` bounds how far a score may move when its
     neighbours or the batch size change, as a part of the largest score; raise it for models that compute in bfloat16.
 
-    Raises BundleError, saying got and want, for a model that cannot be served; FileExistsError if ``path`` exists.
+    Raises BundleError, saying got and want, for a model that cannot be served, and if ``path`` exists.
     Nothing stands under ``path`` unless the export is complete.
     """
     spec.check(tables, dense)
@@ -184,7 +184,7 @@ def _with_digests(draft: m.Manifest, directory: Path) -> m.Manifest:
 def _complete_directory(path: Path) -> Iterator[Path]:
     """Gives a temporary directory beside ``path`` that takes its name if the block ends well, and goes otherwise."""
     if path.exists():
-        raise FileExistsError(f'write bundle "{path}": it exists; want a new directory, one a version')
+        raise BundleError(f'write bundle "{path}": it exists; want a new directory, one a version')
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:

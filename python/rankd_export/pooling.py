@@ -1,8 +1,9 @@
 """Bags of ids, and how they are pooled: a plain float64 statement of what the server computes.
 
 A bag is pooled as ``sum w*x`` (``sum``), divided by ``sum w`` (``mean``) or by ``sqrt(sum w*w)`` (``sqrtn``), where x
-are table rows and w the weights of the ids, 1 if the request has none. An empty bag is zeros. An id outside the table
-reads what the table's policy says; under ``zero`` it reads a row of zeros and still counts in the divisor.
+are table rows and w the weights of the ids, 1 if the request has none. An empty bag is zeros, and so is
+one whose divisor is zero. An id outside the table reads what the table's policy says; under ``zero`` it reads a row of
+zeros and still counts in the divisor.
 """
 
 from collections.abc import Mapping
@@ -57,7 +58,8 @@ def pool(table: Table, bag: Bags, rows: NDArray[np.floating]) -> NDArray[np.floa
             continue
         own = weights[end - length : end]
         scale = {"sum": 1.0, "mean": own.sum(), "sqrtn": np.sqrt((own * own).sum())}[table.combiner]
-        pooled[row] = scaled[end - length : end].sum(axis=0) / scale
+        if scale != 0:
+            pooled[row] = scaled[end - length : end].sum(axis=0) / scale
     return pooled
 
 

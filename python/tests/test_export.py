@@ -108,7 +108,7 @@ def test_programs_are_portable_bytecode_without_paths(bundle: Bundle) -> None:
 
 
 def test_existing_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileExistsError, match="it exists"):
+    with pytest.raises(BundleError, match="it exists"):
         models.export(tmp_path)
 
 

@@ -29,6 +29,23 @@ def test_combiners(combiner: str, weights: list[float] | None, want: list[list[f
 
 
 @pytest.mark.parametrize(
+    ("combiner", "weights", "want"),
+    [
+        ("mean", [1, -1], [0, 0]),
+        ("mean", [0, 0], [0, 0]),
+        ("sqrtn", [0, 0], [0, 0]),
+        ("sum", [1, -1], [-1, -10]),  # sum has no divisor
+        ("sqrtn", [1, -1], [-1 / np.sqrt(2), -10 / np.sqrt(2)]),
+    ],
+)
+def test_a_divisor_of_zero_gives_zeros_as_the_server_does(
+    combiner: str, weights: list[float], want: list[float]
+) -> None:
+    bag = pooling.Bags(np.zeros(2, np.int64), np.array([2]), np.array(weights, np.float64))
+    np.testing.assert_allclose(pooling.pool(table(combiner), bag, ROWS[:2]), [want], rtol=1e-15)
+
+
+@pytest.mark.parametrize(
     ("policy", "want"), [("clamp", [0, 3, 3, 2]), ("zero", [-1, -1, 3, 2]), ("hash-mod", [3, 1, 3, 2])]
 )
 def test_policies_for_ids_outside(policy: str, want: list[int]) -> None:
