@@ -99,6 +99,8 @@ $(PLUGIN): deploy/plugins/requirements-cpu.txt
 	@touch $@
 
 $(VENV)/.installed: python/requirements-test.txt python/pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is missing: install Python 3.11 or newer, or name it with PYTHON=" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; v = "%d.%d" % sys.version_info[:2]; sys.exit(sys.version_info < (3, 11) and "make: $(PYTHON) is " + v + ", want 3.11 or newer: name one with PYTHON=")'
 	@echo "installing the Python packages of the tests into $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r python/requirements-test.txt
