@@ -28,8 +28,12 @@ func inspectTables(c *inspectConfig, s *supervisor.State, out io.Writer) error {
 		list = slices.DeleteFunc(list, func(t tables.Info) bool { return sameFile(t.Path, s.FDPath(s.TablesFD)) })
 		writeTables(out, *used, "in use by server "+s.Instance)
 	}
+	role := "not in use"
+	if used == nil && s.Alive() {
+		role = "being loaded, or left by a former run"
+	}
 	for _, t := range list {
-		writeTables(out, t, "not in use")
+		writeTables(out, t, role)
 	}
 	switch {
 	case used == nil && !s.Alive():
