@@ -29,8 +29,9 @@ type Options struct {
 	Env     []string // "NAME=value", beyond those of this process
 	Dir     string   // it runs in; empty: that of this process
 
-	CPUs  []int // that it may run on; nil: all of this process
-	Ready time.Duration
+	CPUs       []int // that it may run on; nil: all of this process
+	SmallPages bool  // the kernel gives its processes no transparent huge pages
+	Ready      time.Duration
 }
 
 // Listen stands for the address in a command line.
@@ -114,7 +115,7 @@ func start(o *Options) (*Server, error) {
 	s.cmd.Env = append(append(environment(), o.Env...), s.mark())
 	s.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 	started := make(chan error)
-	go s.keep(o.CPUs, started)
+	go s.keep(o, started)
 	if err := <-started; err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -124,24 +125,36 @@ func start(o *Options) (*Server, error) {
 
 // keep starts the process on a thread of its own and waits for it there: a child inherits the processors of the thread that
 // starts it, and is killed when that thread ends. The thread ends with the goroutine, since it stays locked to it.
-func (s *Server) keep(cpus []int, started chan<- error) {
+func (s *Server) keep(o *Options, started chan<- error) {
 	runtime.LockOSThread()
-	if len(cpus) > 0 {
+	if len(o.CPUs) > 0 {
 		var set unix.CPUSet
-		for _, c := range cpus {
+		for _, c := range o.CPUs {
 			set.Set(c)
 		}
 		if err := unix.SchedSetaffinity(0, &set); err != nil {
-			started <- fmt.Errorf("use processors %v: %w", cpus, err)
+			started <- fmt.Errorf("use processors %v: %w", o.CPUs, err)
 			return
 		}
 	}
-	err := s.cmd.Start()
+	err := s.startWith(o.SmallPages)
 	started <- err
 	if err == nil {
 		s.exited <- s.cmd.Wait()
 		close(s.exited)
 	}
+}
+
+// startWith starts the process. Without huge pages is a property of the whole of this process that a child inherits, so it is set for
+// the moment of the start only.
+func (s *Server) startWith(smallPages bool) (err error) {
+	if smallPages {
+		if err := unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0); err != nil {
+			return fmt.Errorf("disable huge pages: %w", err)
+		}
+		defer func() { err = errors.Join(err, unix.Prctl(unix.PR_SET_THP_DISABLE, 0, 0, 0, 0)) }()
+	}
+	return s.cmd.Start()
 }
 
 // environment leaves out variables that would change the flags of the server.
@@ -191,6 +204,18 @@ func (s *Server) Stop() error {
 func (s *Server) instance() string { return filepath.Base(s.dir) }
 
 func (s *Server) logPath() string { return filepath.Join(s.dir, "log") }
+
+// Warnings are the lines of rankd's log that are warnings or errors, the last ones if there are many.
+func (s *Server) Warnings() []string {
+	text, _ := os.ReadFile(s.logPath()) // none without it
+	var list []string
+	for _, line := range strings.Split(string(text), "\n") {
+		if strings.Contains(line, `"level":"WARN"`) || strings.Contains(line, `"level":"ERROR"`) {
+			list = append(list, line)
+		}
+	}
+	return list[max(0, len(list)-logLines):]
+}
 
 // logTail is the end of the server's log.
 func (s *Server) logTail() string {

@@ -18,28 +18,35 @@ import (
 // Arm is everything that was measured of one server.
 type Arm struct {
 	Name       string
-	Results    []*load.Result
+	Results    []*load.Result // without those of a sweep
 	Points     []*Point
-	MemoryMiB  float64 // the largest reading; 0: none
+	Sweep      []*Point
+	MemoryMiB  float64     // the largest reading; 0: none
+	Sizes      *load.Sizes // that it says of itself; nil: nothing
 	Mismatches uint64
 	First      string // the first mismatch
 }
 
 // Point is the repeats of one load.
 type Point struct {
+	Variant string // of the arm, if it has several
 	Mode    string
 	Load    float64 // callers or requests a second
+	Share   float64 // of the arm's peak, where the load was chosen so
 	Rows    int
 	Repeats []*load.Result
 }
 
-// Results are those of a work directory.
+// Results are those of a directory.
 type Results struct {
+	Suite     *Suite // nil: they were not made by a comparison
 	Arms      []*Arm
+	Null      *Arm // the server that does nothing; nil: not measured
 	Capacity  []capacity.Server
 	Price     float64
 	Env       string
 	Simulated bool
+	trials
 }
 
 // Collect reads the results in a directory.
@@ -59,6 +66,8 @@ func Collect(dir string) (*Results, error) {
 			errs = append(errs, r.collectCapacity(path))
 		}
 	}
+	r.Suite, err = readSuite(dir)
+	errs = append(errs, err, r.trials.collect(dir))
 	env, err := os.ReadFile(filepath.Join(dir, "env.txt"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		errs = append(errs, err)
@@ -67,9 +76,10 @@ func Collect(dir string) (*Results, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("collect results: %w", err)
 	}
-	if len(r.Arms) == 0 && len(r.Capacity) == 0 {
+	if len(r.Arms) == 0 && len(r.Capacity) == 0 && r.trials.empty() {
 		return nil, fmt.Errorf("collect results: got none in %s, want <arm>/*.json as bench load writes them", dir)
 	}
+	r.Simulated = r.Simulated || r.trials.simulated()
 	slices.SortFunc(r.Arms, func(a, b *Arm) int {
 		return cmp.Or(cmp.Compare(rank(a.Name), rank(b.Name)), cmp.Compare(a.Name, b.Name))
 	})
@@ -89,7 +99,10 @@ func rank(name string) int {
 	return 3
 }
 
-const product = "rankd"
+const (
+	product = "rankd"
+	null    = "null" // a server that does nothing
+)
 
 func isPython(name string) bool { return strings.HasPrefix(name, "py") }
 
@@ -99,6 +112,7 @@ func (r *Results) collectArm(dir, name string) error {
 		return err
 	}
 	arm := &Arm{Name: name}
+	var points, sweep pointsOf
 	for _, path := range files {
 		if strings.HasSuffix(path, ".monitor.json") {
 			continue
@@ -107,22 +121,39 @@ func (r *Results) collectArm(dir, name string) error {
 		if err != nil {
 			return err
 		}
-		arm.Results = append(arm.Results, f.Results...)
-		for _, m := range f.Memory {
-			arm.MemoryMiB = max(arm.MemoryMiB, float64(m.Bytes())/(1<<20))
+		arm.take(f)
+		if f.Sweep {
+			sweep.add(f)
+			continue
 		}
+		points.add(f)
+		arm.Results = append(arm.Results, f.Results...)
 	}
-	if len(arm.Results) == 0 {
+	arm.Points, arm.Sweep = points.sorted(), sweep.sorted()
+	switch {
+	case len(arm.Points) == 0 && len(arm.Sweep) == 0:
+		return nil
+	case name == null:
+		r.Null = arm
 		return nil
 	}
 	for _, x := range arm.Results {
 		r.Simulated = r.Simulated || x.Simulated
-		arm.Mismatches += x.Mismatches
-		arm.First = cmp.Or(arm.First, x.FirstMismatch)
 	}
-	arm.Points = group(arm.Results)
 	r.Arms = append(r.Arms, arm)
 	return nil
+}
+
+// take notes what a file says beyond its points.
+func (a *Arm) take(f *load.File) {
+	for _, m := range f.Memory {
+		a.MemoryMiB = max(a.MemoryMiB, float64(m.Bytes())/(1<<20))
+	}
+	a.Sizes = cmp.Or(a.Sizes, f.Sizes)
+	for _, x := range f.Results {
+		a.Mismatches += x.Mismatches
+		a.First = cmp.Or(a.First, x.FirstMismatch)
+	}
 }
 
 func (r *Results) collectCapacity(path string) error {
@@ -148,29 +179,28 @@ func (r *Results) collectCapacity(path string) error {
 	return nil
 }
 
-// group gathers the repeats of each load.
-func group(results []*load.Result) []*Point {
-	type key struct {
-		mode string
-		load float64
-		rows int
-	}
-	points := map[key]*Point{}
-	var list []*Point
-	for _, x := range results {
-		k := key{x.Mode, max(float64(x.Callers), x.Rate), x.Rows}
-		p := points[k]
-		if p == nil {
-			p = &Point{Mode: k.mode, Load: k.load, Rows: k.rows}
-			points[k] = p
-			list = append(list, p)
+// pointsOf gathers the repeats of each load.
+type pointsOf struct{ list []*Point }
+
+func (l *pointsOf) add(f *load.File) {
+	for _, x := range f.Results {
+		n := Point{Variant: f.Variant, Mode: x.Mode, Load: max(float64(x.Callers), x.Rate), Share: x.Share, Rows: x.Rows}
+		i := slices.IndexFunc(l.list, func(p *Point) bool {
+			return p.Variant == n.Variant && p.Mode == n.Mode && p.Load == n.Load && p.Rows == n.Rows
+		})
+		if i < 0 {
+			i = len(l.list)
+			l.list = append(l.list, &n)
 		}
-		p.Repeats = append(p.Repeats, x)
+		l.list[i].Repeats = append(l.list[i].Repeats, x)
 	}
-	slices.SortFunc(list, func(a, b *Point) int {
-		return cmp.Or(cmp.Compare(a.Rows, b.Rows), cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.Load, b.Load))
+}
+
+func (l *pointsOf) sorted() []*Point {
+	slices.SortFunc(l.list, func(a, b *Point) int {
+		return cmp.Or(cmp.Compare(a.Rows, b.Rows), cmp.Compare(a.Variant, b.Variant), cmp.Compare(a.Mode, b.Mode), cmp.Compare(a.Load, b.Load))
 	})
-	return list
+	return l.list
 }
 
 // median is that of a figure over the repeats.

@@ -1,15 +1,6 @@
 package report
 
-import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-
-	"rankd/bench/load"
-)
+import "path/filepath"
 
 // States of an arm.
 const (
@@ -42,20 +33,9 @@ type SuiteArm struct {
 
 // readSuite reads suite.json; nil: there is none.
 func readSuite(dir string) (*Suite, error) {
-	path := filepath.Join(dir, "suite.json")
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	s := &Suite{}
-	if err == nil {
-		err = json.Unmarshal(text, s)
-	}
-	if err == nil && s.Schema != load.Schema {
-		err = fmt.Errorf("got schema %d, want %d", s.Schema, load.Schema)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+	if found, err := readFile(filepath.Join(dir, "suite.json"), s, &s.Schema); !found {
+		return nil, err
 	}
 	return s, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"rankd/bench/gauges"
 	"rankd/bench/launch"
 	"rankd/bench/load"
 )
@@ -145,9 +146,9 @@ func sizesOf(server *launch.Server, v *variant) *load.Sizes {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	gauges, err := launch.Gauges(ctx, server.HTTP, "rankd_table_bytes", "rankd_region_bytes")
+	values, err := gauges.Read(ctx, server.HTTP, "rankd_table_bytes", "rankd_region_bytes")
 	if err != nil {
 		return nil
 	}
-	return &load.Sizes{Tables: int64(gauges["rankd_table_bytes"]), Region: int64(gauges["rankd_region_bytes"]), Frontends: v.processes}
+	return &load.Sizes{Tables: int64(values["rankd_table_bytes"]), Region: int64(values["rankd_region_bytes"]), Frontends: v.processes}
 }

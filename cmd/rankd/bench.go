@@ -24,7 +24,7 @@ func newBench() *cobra.Command {
 		Short:   "measure servers under load, and check every reply",
 		GroupID: "tools",
 	}
-	cmd.AddCommand(newBenchLoad(), newBenchCapacity(), newBenchCompare(), newBenchReport(), newBenchNullServer(), newBenchMonitor(), newBenchSuite())
+	cmd.AddCommand(newBenchLoad(), newBenchCapacity(), newBenchCompare(), newBenchReport(), newBenchNullServer(), newBenchMonitor(), newBenchSuite(), newBenchOverload(), newBenchSoak(), newBenchAblation())
 	return cmd
 }
 

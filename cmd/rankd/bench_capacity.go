@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,8 +41,13 @@ func (p *pacedConfig) options(target string, requests *exam.Requests) load.Optio
 
 // launch starts a server with these settings and more flags.
 func (p *pacedConfig) launch(ctx context.Context, binary string, e *examConfig, flags ...string) (*launch.Server, error) {
+	return launch.Start(ctx, p.launchOptions(binary, e, flags...))
+}
+
+// launchOptions are those of a server with these settings and more flags, which win.
+func (p *pacedConfig) launchOptions(binary string, e *examConfig, flags ...string) launch.Options {
 	all := append([]string{"--executor=" + e.Executor}, p.ServerFlags...)
-	return launch.Start(ctx, launch.Options{Binary: binary, Model: e.Model, Flags: append(all, flags...), CPUs: p.ServerCPUs})
+	return launch.Options{Binary: binary, Model: e.Model, Flags: append(all, flags...), CPUs: p.ServerCPUs}
 }
 
 // capacityConfig is what a person may set about a search for capacities.
@@ -48,6 +55,8 @@ type capacityConfig struct {
 	Target       string        `flag:"target" unit:"host:port" help:"a server that runs already; empty: one is started for each policy"`
 	ServerPID    int           `flag:"server-pid" min:"0" help:"its process; 0: the rankd server that listens at the target"`
 	Batching     []string      `flag:"batching" help:"batching policies to start servers with, measured one after the other"`
+	Connects     []int         `flag:"connection-counts" help:"numbers of connections, measured one after the other with the first policy; empty: only --connections"`
+	Halves       bool          `flag:"halves" help:"also two servers with half of --server-cpus each (and, simulated, half an accelerator) against one with all"`
 	Objectives   []string      `flag:"objectives" unit:"duration" help:"latest that a reply may come after its request was due"`
 	StartRate    int           `flag:"start-rate" min:"1" unit:"requests/s" help:"rate that is offered first"`
 	MaxRate      int           `flag:"max-rate" min:"1" unit:"requests/s" help:"highest rate that is offered"`
@@ -73,7 +82,8 @@ func newBenchCapacity() *cobra.Command {
 		Short: "find the rate that a server can be offered within a latency",
 		Long:  capacityLong,
 		Example: `  rankd bench capacity --model demo --executor sim --batching continuous,fused
-  rankd bench capacity --model demo --target 127.0.0.1:8500 --objectives 20ms`,
+  rankd bench capacity --model demo --target 127.0.0.1:8500 --objectives 20ms
+  rankd bench capacity --model demo --server-cpus 0,1 --halves`,
 	}, func(ctx context.Context, out, progress io.Writer) error { return c.run(ctx, &e, &p, out, progress) }, &e, &p, &c)
 }
 
@@ -96,7 +106,11 @@ func (c *capacityConfig) run(ctx context.Context, e *examConfig, p *pacedConfig,
 	}
 	file := capacity.NewFile(c.PricePerHour)
 	if c.Target != "" {
-		err = c.measure(ctx, file, "target", nil, p.options(c.Target, requests), findServer(c.ServerPID, c.Target), objectives, progress)
+		var pids []int
+		if pid := findServer(c.ServerPID, c.Target); pid != 0 {
+			pids = []int{pid}
+		}
+		err = c.measure(ctx, file, "target", nil, p.options(c.Target, requests), pids, objectives, progress)
 	} else {
 		err = c.policies(ctx, file, e, p, requests, objectives, progress)
 	}
@@ -107,31 +121,97 @@ func (c *capacityConfig) run(ctx context.Context, e *examConfig, p *pacedConfig,
 	return err
 }
 
-// policies measures a server for each batching policy, one after the other.
+// sets lists the servers that are started, by the names that their capacities get.
+func (c *capacityConfig) sets(e *examConfig, p *pacedConfig) ([]serverSet, error) {
+	var list []serverSet
+	for _, policy := range c.Batching {
+		list = append(list, serverSet{name: policy, flags: []string{"--batching=" + policy}, cpus: [][]int{p.ServerCPUs}, connections: p.Connections})
+	}
+	for _, n := range c.Connects {
+		list = append(list, serverSet{
+			name: fmt.Sprintf("%s, %d connections", c.Batching[0], n), flags: []string{"--batching=" + c.Batching[0]}, cpus: [][]int{p.ServerCPUs}, connections: n,
+		})
+	}
+	if !c.Halves {
+		return list, nil
+	}
+	first, second, err := half(p.ServerCPUs)
+	if err != nil {
+		return nil, err
+	}
+	frontends := 2 * max(1, len(p.ServerCPUs)/2) // of both together, so that the one server has as many
+	base := "--batching=" + c.Batching[0]
+	var slower []string
+	if e.Executor == exam.Sim { // two halves of one accelerator, not two accelerators
+		slower = []string{"--sim-call=700us", "--sim-row=3us"}
+	}
+	return append(list,
+		serverSet{name: "one server", flags: []string{base, fmt.Sprintf("--frontends=%d", frontends)}, cpus: [][]int{p.ServerCPUs}, connections: p.Connections},
+		serverSet{name: "two half servers", flags: append([]string{base, fmt.Sprintf("--frontends=%d", frontends/2)}, slower...), cpus: [][]int{first, second}, connections: p.Connections},
+	), nil
+}
+
+// half splits processors; a single one is shared.
+func half(cpus []int) (first, second []int, err error) {
+	switch n := len(cpus); n {
+	case 0:
+		return nil, nil, errors.New("check --halves: got no --server-cpus, want those that the servers shall share")
+	case 1:
+		return cpus, cpus, nil
+	default:
+		return cpus[:n/2], cpus[n/2:], nil
+	}
+}
+
+// serverSet is servers that take a load together.
+type serverSet struct {
+	name        string
+	flags       []string
+	cpus        [][]int // of each server
+	connections int     // in all
+}
+
+// policies measures sets of servers, one after the other.
 func (c *capacityConfig) policies(ctx context.Context, file *capacity.File, e *examConfig, p *pacedConfig, requests *exam.Requests, objectives []time.Duration, progress io.Writer) error {
 	binary, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this command: %w", err)
 	}
-	for _, policy := range c.Batching {
-		flags := []string{"--batching=" + policy}
-		s, err := p.launch(ctx, binary, e, flags...)
-		if err != nil {
-			return err
-		}
-		err = c.measure(ctx, file, policy, append(flags, p.ServerFlags...), p.options(s.Target, requests), s.PID, objectives, progress)
-		if err := errors.Join(err, s.Stop()); err != nil {
+	sets, err := c.sets(e, p)
+	if err != nil {
+		return err
+	}
+	for _, set := range sets {
+		if err := c.measureSet(ctx, file, set, binary, e, p, requests, objectives, progress); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+func (c *capacityConfig) measureSet(ctx context.Context, file *capacity.File, set serverSet, binary string, e *examConfig, p *pacedConfig, requests *exam.Requests, objectives []time.Duration, progress io.Writer) (err error) {
+	var targets []string
+	var pids []int
+	for _, cpus := range set.cpus {
+		one := *p
+		one.ServerCPUs = cpus
+		s, err := one.launch(ctx, binary, e, set.flags...)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.Stop()) }()
+		targets, pids = append(targets, s.Target), append(pids, s.PID)
+	}
+	o := p.options(strings.Join(targets, ","), requests)
+	o.Connections = set.connections
+	return c.measure(ctx, file, set.name, append(slices.Clone(set.flags), p.ServerFlags...), o, pids, objectives, progress)
+}
+
 // measure finds the capacities of one server and adds them to the file, as far as they were found.
-func (c *capacityConfig) measure(ctx context.Context, file *capacity.File, name string, flags []string, o load.Options, pid int, objectives []time.Duration, progress io.Writer) error {
+func (c *capacityConfig) measure(ctx context.Context, file *capacity.File, name string, flags []string, o load.Options, pids []int, objectives []time.Duration, progress io.Writer) error {
 	o.Mode, o.Drain = load.Fixed, c.Drain
-	if pid != 0 {
-		o.CPU = monitor.NewTree(pid).CPU
+	if len(pids) > 0 {
+		o.CPU = cpuOf(pids)
 	}
 	search, err := capacity.NewSearch(capacity.Options{
 		Start: float64(c.StartRate), Max: float64(c.MaxRate), Precision: c.Precision, Repeats: c.Repeats,
@@ -155,4 +235,23 @@ func (c *capacityConfig) measure(ctx context.Context, file *capacity.File, name 
 	s.Points = search.Points()
 	file.Servers = append(file.Servers, s)
 	return err
+}
+
+// cpuOf gives the CPU seconds of several trees of processes.
+func cpuOf(pids []int) func() (float64, error) {
+	var trees []*monitor.Tree
+	for _, pid := range pids {
+		trees = append(trees, monitor.NewTree(pid))
+	}
+	return func() (float64, error) {
+		sum := 0.0
+		for _, t := range trees {
+			cpu, err := t.CPU()
+			if err != nil {
+				return 0, err
+			}
+			sum += cpu
+		}
+		return sum, nil
+	}
 }

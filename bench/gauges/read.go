@@ -1,4 +1,4 @@
-package launch
+package gauges
 
 import (
 	"bufio"
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Gauges reads metrics of a server's status page by their names. Series of one name are added up; what is not there is not in the map.
-func Gauges(ctx context.Context, address string, names ...string) (map[string]float64, error) {
+// Read reads metrics of a server's status page by their names. Series of one name are added up; what is not there is not in the map.
+func Read(ctx context.Context, address string, names ...string) (map[string]float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
 	if err != nil {
 		return nil, fmt.Errorf("read metrics: %w", err)
