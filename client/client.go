@@ -37,7 +37,8 @@ type Client struct {
 	options Options
 	conns   []*grpc.ClientConn
 	turn    atomic.Uint64
-	reached atomic.Bool // some connection was made
+	reached atomic.Bool           // some connection was made
+	refused atomic.Pointer[error] // why the last connection that was tried was not
 }
 
 // Dial prepares connections to target ("host:port"). They are made when they are first used.

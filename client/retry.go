@@ -31,10 +31,12 @@ var reconnect = grpc.ConnectParams{
 func (c *Client) connect(ctx context.Context, address string) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", address)
-	if err == nil {
-		c.reached.Store(true)
+	if err != nil {
+		c.refused.Store(&err)
+		return nil, err
 	}
-	return conn, err
+	c.reached.Store(true)
+	return conn, nil
 }
 
 // attempts calls once until it succeeds, fails for good, or has failed Options.Retries+1 times. Each attempt takes the next
@@ -46,6 +48,9 @@ func (c *Client) attempts(ctx context.Context, once func(context.Context, *grpc.
 			return nil
 		}
 		if status.Code(err) == codes.Unavailable && !c.reached.Load() {
+			if why := c.refused.Load(); why != nil { // the library wraps it in layers of its own
+				err = *why
+			}
 			return fmt.Errorf("%w at %s: %w", ErrNoServer, c.target, err)
 		}
 		wait := retryDelay(err, attempt)
