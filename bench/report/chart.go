@@ -203,8 +203,9 @@ func (d *drawer) lines(file, title, x, y string, rows int, at func(*Point) (x, y
 	any := false
 	for i, a := range d.Arms {
 		var points plotter.XYs
+		f, _ := pick(d.list, a.Name, rows)
 		for _, q := range a.Points {
-			if q.Mode != load.Closed || q.Rows != rows || a.Mismatches > 0 {
+			if q.Mode != load.Closed || q.Rows != rows || q.Variant != f.Variant || a.Mismatches > 0 {
 				continue
 			}
 			if px, py := at(q); px > 0 && py > 0 {

@@ -2,31 +2,34 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
-	"rankd/bench/capacity"
 	"rankd/bench/load"
 )
 
 // page is the report being written.
 type page struct {
 	*Results
-	list []Figures
-	b    strings.Builder
+	list   []Figures
+	charts []Chart
+	b      strings.Builder
 }
 
-// Markdown writes the report. charts are the names of files beside it with their titles, in order.
+// Markdown writes the report. charts are the names of files beside it with their titles.
 func (r *Results) Markdown(charts []Chart) string {
-	p := &page{Results: r, list: r.Figures()}
+	p := &page{Results: r, list: r.Figures(), charts: charts}
 	p.line("# Benchmark results\n")
 	if r.Simulated {
-		p.line("**The accelerator is simulated** in all figures below, the same for every server: they measure the host side. See each result's `executor`.\n")
+		p.line("**The accelerator is simulated** in these results, the same for every server: they measure the host side. Every table and chart says so.\n")
 	}
+	p.short()
 	if r.Env != "" {
 		p.line("```\n%s\n```\n", r.Env)
 	}
-	p.line("Figures are medians over the repeats. An asterisk marks runs in which the client used more than %.0f %% of its processors: the "+
+	p.line("Figures are medians over the repeats. An asterisk marks figures at which the client used more than %.0f %% of its processors: the "+
 		"server could have done more. Absolute figures mean little away from this machine; ratios are within one run of the suite.\n", 100*load.LimitedShare)
+	p.servers()
 	p.wrong()
 	if len(r.Arms) > 0 {
 		p.throughput()
@@ -34,28 +37,61 @@ func (r *Results) Markdown(charts []Chart) string {
 		p.cpu()
 		p.memory()
 		p.openLoop()
+		p.sweeps()
+		p.published()
 		p.targets()
+		p.behind()
+		p.client()
 	}
+	p.notDone()
 	p.capacities()
-	for _, c := range charts {
-		p.line("## %s\n\n![%s](%s)\n", c.Title, c.Title, c.File)
-	}
+	p.trialSections()
 	if len(r.Arms) > 0 {
 		p.errors()
 		p.points()
 	}
-	p.published()
 	return p.b.String()
 }
 
 func (p *page) line(format string, args ...any) { fmt.Fprintf(&p.b, format+"\n", args...) }
 
 // heading says what comes, and that the accelerator is simulated (I3).
-func (p *page) heading(text string) {
+func (p *page) heading(text string) { p.line("## %s\n", p.marked(text)) }
+
+func (p *page) marked(text string) string {
 	if p.Simulated {
 		text += " (simulated accelerator)"
 	}
-	p.line("## %s\n", text)
+	return text
+}
+
+// chart shows those whose file begins so.
+func (p *page) chart(prefix string) {
+	for _, c := range p.charts {
+		if strings.HasPrefix(c.File, prefix) {
+			p.line("![%s](%s)\n", c.Title, c.File)
+		}
+	}
+}
+
+// servers says which were compared and what became of each.
+func (p *page) servers() {
+	if p.Suite == nil {
+		return
+	}
+	p.line("## The servers\n")
+	t := table{head: []string{"server", "what it is", "state"}, left: 3}
+	for _, a := range p.Suite.Arms {
+		state := a.State
+		if a.Why != "" {
+			why, _, _ := strings.Cut(a.Why, "\n")
+			state += ": " + why
+		}
+		t.add(a.Name, a.What, state)
+	}
+	t.write(&p.b)
+	p.line("All of them ran on the same processors with the same model, wire format and load, one at a time, and in turn over the repeats. " +
+		"Before anything was measured their replies were compared with a reference that shares no code with them; every reply under load was compared too.\n")
 }
 
 // wrong names the arms whose replies were wrong.
@@ -104,6 +140,10 @@ func (p *page) throughput() {
 				return []string{arm, ratio(of(&ours), best)}
 			})
 	}
+	p.line("A dash: no load of the plan kept the bound (or fewer than 999 of 1,000 requests were answered).\n")
+	p.chart("throughput-20ms")
+	p.chart("scaling-")
+	p.chart("p99-")
 }
 
 func (p *page) single() {
@@ -120,7 +160,17 @@ func (p *page) single() {
 			ours, _ := pick(p.list, product, rows)
 			return []string{ratio(best, ours.P50)}
 		})
+	if p.Simulated {
+		var words []string
+		for _, rows := range p.Sizes() {
+			words = append(words, fmt.Sprintf("%.2f at %d", simulatedTime(rows), rows))
+		}
+		p.line("The simulated accelerator alone takes, in ms: %s.\n", strings.Join(words, ", "))
+	}
 }
+
+// simulatedTime is the simulated accelerator's own time for a batch, in milliseconds.
+func simulatedTime(rows int) float64 { return 0.35 + 0.0015*float64(rows) }
 
 func (p *page) cpu() {
 	p.heading("Server CPU seconds for 1,000 examples, at the peak")
@@ -133,81 +183,103 @@ func (p *page) cpu() {
 		})
 	p.line("Examples for a second of one core:\n")
 	p.byArm("examples a request", nil, func(f *Figures) string { return rate(f.PerCore, false) }, func(int) []string { return nil })
+	p.chart("cpu")
 }
 
 func (p *page) memory() {
 	p.heading("Memory at its peak, MiB (PSS of all processes, and hugetlb pages once)")
-	t := table{head: []string{"server", "MiB"}}
+	t := table{head: []string{"server", "MiB", "of these tables", "of these slabs", "the rest"}}
 	for _, a := range p.Arms {
-		if a.MemoryMiB > 0 {
-			t.add(a.Name, count(a.MemoryMiB))
+		switch {
+		case a.MemoryMiB == 0:
+		case a.Sizes == nil:
+			t.add(a.Name, count(a.MemoryMiB), "", "", "")
+		default:
+			tables, region := mib(a.Sizes.Tables), mib(a.Sizes.Region)
+			t.add(a.Name, count(a.MemoryMiB), count(tables), count(region), count(a.MemoryMiB-tables-region))
 		}
 	}
 	t.write(&p.b)
+	p.chart("memory")
 }
+
+func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
 // openLoop lists every repeat: their spread is what the table is for.
 func (p *page) openLoop() {
 	p.heading("Open loop: requests come when they are due, whatever the server does")
 	t := table{head: []string{"server", "examples a request", "requests/s", "of its peak", "p50 ms", "p99 ms, each repeat", "spread of p99", "lost"}}
-	for _, a := range p.Arms {
+	list := slices.Clone(p.Arms)
+	if p.Null != nil {
+		list = append(list, p.Null)
+	}
+	for _, a := range list {
 		for _, x := range a.Points {
 			if x.Mode == load.Closed || a.Mismatches > 0 {
 				continue
 			}
 			var repeats []string
-			low, high := x.Repeats[0].Latency.P99, 0.0
 			for _, r := range x.Repeats {
 				repeats = append(repeats, fmt.Sprintf("%.1f", r.Latency.P99))
-				low, high = min(low, r.Latency.P99), max(high, r.Latency.P99)
 			}
-			f, _ := pick(p.list, a.Name, x.Rows)
 			share, spread := "–", "–"
-			if f.Peak > 0 {
+			if f, _ := pick(p.list, a.Name, x.Rows); f.Peak > 0 {
 				share = fmt.Sprintf("%.0f %%", 100*x.Load*float64(x.Rows)/f.Peak)
 			}
-			if low > 0 && len(x.Repeats) > 1 {
-				spread = fmt.Sprintf("%.0f %%", 100*(high/low-1))
+			if s, ok := x.spread(); ok {
+				spread = fmt.Sprintf("%.0f %%", 100*s)
 			}
 			lost, timed := x.lost()
-			t.add(a.Name, fmt.Sprint(x.Rows), rate(x.Load, x.Limited()), share, fmt.Sprintf("%.2f", x.P50()), strings.Join(repeats, " / "), spread, fmt.Sprintf("%d of %s", lost, count(float64(timed))))
+			t.add(a.title(), fmt.Sprint(x.Rows), rate(x.Load, x.Limited()), share, fmt.Sprintf("%.2f", x.P50()), strings.Join(repeats, " / "), spread, fmt.Sprintf("%d of %s", lost, count(float64(timed))))
 		}
 	}
 	t.write(&p.b)
+	p.line("Latency counts from the moment a request was due. The server that does nothing gets the rate of rankd at 80 %% of its peak: its spread is the machine's own noise.\n")
 }
 
-func (p *page) capacities() {
-	if len(p.Capacity) == 0 {
-		return
+func (a *Arm) title() string {
+	if a.Name == null {
+		return "does nothing"
 	}
-	p.heading("Capacity: the highest rate at which every timed request was answered within the objective, in every repeat")
-	t := table{head: []string{"server", "objective", "requests/s", "examples/s", "fails at", "p50 ms", "p99 ms", "CPU s/1,000 examples"}}
-	if p.Price > 0 {
-		t.head = append(t.head, "cost of a million requests")
+	return a.Name
+}
+
+// spread is by how much the largest p99 of the repeats is above the smallest one.
+func (p *Point) spread() (float64, bool) {
+	low, high := p.Repeats[0].Latency.P99, 0.0
+	for _, r := range p.Repeats {
+		low, high = min(low, r.Latency.P99), max(high, r.Latency.P99)
 	}
-	for _, s := range p.Capacity {
-		for _, c := range s.Capacities {
-			cells := []string{
-				s.Name, fmt.Sprintf("%.0f ms", c.Objective), rate(c.Rate, c.ClientLimited), rate(c.Examples, c.ClientLimited), rate(c.Failing, false),
-				figure("%.2f", c.P50), figure("%.2f", c.P99), figure("%.4f", c.PerThousand),
+	if low <= 0 || len(p.Repeats) < 2 {
+		return 0, false
+	}
+	return high/low - 1, true
+}
+
+// sweeps lists what was tried to find the numbers of processes and threads.
+func (p *page) sweeps() {
+	t := table{head: []string{"server", "examples a request", "processes or frontends × threads", "callers", "examples/s", "p99 ms", "CPU s/1,000", "measured further"}, left: 1}
+	for _, a := range p.Arms {
+		for _, x := range a.Sweep {
+			f, _ := pick(p.list, a.Name, x.Rows)
+			mark := ""
+			if f.Variant == x.Variant {
+				mark = "yes"
 			}
-			if p.Price > 0 {
-				cost := 0.0
-				if c.Rate > 0 {
-					cost = capacity.CostPerMillion(p.Price, c.Rate)
-				}
-				cells = append(cells, figure("%.4g", cost))
-			}
-			t.add(cells...)
+			t.add(a.Name, fmt.Sprint(x.Rows), strings.ReplaceAll(x.Variant, "x", " × "), fmt.Sprintf("%.0f", x.Load), rate(x.Examples(), x.Limited()), fmt.Sprintf("%.2f", x.P99()), figure("%.4f", x.PerThousand()), mark)
 		}
 	}
+	if len(t.rows) == 0 {
+		return
+	}
+	p.heading("Numbers of processes and threads that were tried")
 	t.write(&p.b)
 }
 
 // errors lists what became of requests that were not answered.
 func (p *page) errors() {
 	p.heading("Requests that were refused, failed or had no reply")
-	t := table{head: []string{"server", "load", "examples a request", "code", "reason", "count"}}
+	t := table{head: []string{"server", "load", "examples a request", "code", "reason", "count"}, left: 2}
 	for _, a := range p.Arms {
 		for _, x := range a.Results {
 			for _, e := range x.Errors {
@@ -227,13 +299,29 @@ func (p *page) errors() {
 
 func (p *page) points() {
 	p.heading("All points")
-	t := table{head: []string{"server", "load", "examples a request", "repeats", "examples/s", "p50 ms", "p99 ms", "CPU s/1,000", "client", "lost"}}
+	t := table{head: []string{"server", "load", "examples a request", "repeats", "examples/s", "spread", "p50 ms", "p99 ms", "CPU s/1,000", "client", "lost"}, left: 2}
 	for _, a := range p.Arms {
 		for _, x := range a.Points {
 			lost, _ := x.lost()
-			t.add(a.Name, x.Repeats[0].Title(), fmt.Sprint(x.Rows), fmt.Sprint(len(x.Repeats)), rate(x.Examples(), x.Limited()),
+			name := a.Name
+			if x.Variant != "" && x.Variant != "one" {
+				name += " " + x.Variant
+			}
+			t.add(name, x.Repeats[0].Title(), fmt.Sprint(x.Rows), fmt.Sprint(len(x.Repeats)), rate(x.Examples(), x.Limited()), x.rateSpread(),
 				fmt.Sprintf("%.2f", x.P50()), fmt.Sprintf("%.2f", x.P99()), figure("%.4f", x.PerThousand()), fmt.Sprintf("%.0f %%", 100*x.ClientShare()), fmt.Sprint(lost))
 		}
 	}
 	t.write(&p.b)
+}
+
+// rateSpread is how far the repeats of a throughput are apart.
+func (p *Point) rateSpread() string {
+	low, high := p.Repeats[0].ExampleRate, 0.0
+	for _, r := range p.Repeats {
+		low, high = min(low, r.ExampleRate), max(high, r.ExampleRate)
+	}
+	if len(p.Repeats) < 2 || low <= 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f %%", 100*(high/low-1))
 }

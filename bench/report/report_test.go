@@ -101,8 +101,10 @@ func TestReportHasTheFigures(t *testing.T) {
 	wants(
 		t, text, "2 processors of some kind", "**The accelerator is simulated**",
 		"| 1 | 25,500 | 1,062 | 2,125 | 12,750 | py-mp | 12.00 × |",
-		"| server CPU for 1,000 examples | 1 | 10.0 × better | 12.00 × | met |",
-		"| server CPU for 1,000 examples | 16 | 3.0 × better | 12.00 × | met |",
+		"| server CPU for 1,000 examples, against the best Python server | 1 | 10.0 × better | 12.0 × | 12.00 × | met, and the stretch too |",
+		"| server CPU for 1,000 examples, against the best Python server | 16 | 3.0 × better | 3.5 × | 12.00 × | met, and the stretch too |",
+		"| examples/s, p99 at most 20 ms | 1 | 30,126 | 6,081 | 4.95 | 25,500 | 2,125 | py-mp | 12.00 | higher |",
+		"| server CPU s/1,000 examples | 16 | 0.059 | 0.084 | 1.42 | 0.021 | – | py-mp-batch | – | not measured |",
 		"| rankd | 128 |",
 		"| continuous | 20 ms | 9,000 |", "| 0.0463 |",
 		"| rankd | 1 | 12,000 | 47 % |",
@@ -174,6 +176,81 @@ func TestI3LimitedClientsAreMarked(t *testing.T) {
 		}
 	})
 	wants(t, report(t, dir), "| 1 | 25,500* |")
+}
+
+func TestReportSaysWhereRankdIsBehind(t *testing.T) {
+	dir := write(t, map[string]float64{"rankd": 2_000, "py": 1_000, "py-mp": 4_000}, func(arm string, f *load.File) {
+		if arm == "py" {
+			f.Memory[0].Hugetlb = 0
+		}
+	})
+	text := report(t, dir)
+	wants(
+		t, text, "Behind in ", "| examples/s, no bound | 16 | py-mp | 4,000 | 8,000 |", "| CPU s/1,000 examples | 1 | py-mp | 0.4706 | 0.2353 |",
+		"| memory at the peak, MiB |  | py | 128 | 100 |", "| 1 | 8.0 × better | 20.0 × | 0.50 × | missed |",
+	)
+	if strings.Contains(text, "| examples/s, no bound | 16 | py |") {
+		t.Error("the slower server is in the list")
+	}
+}
+
+func TestNoLoadWithinTheBoundIsAMissedTarget(t *testing.T) {
+	dir := write(t, map[string]float64{"rankd": 24_000, "py": 1_000}, func(arm string, f *load.File) {
+		for _, r := range f.Results {
+			if arm == "rankd" {
+				r.Latency.P99 = 100
+			}
+		}
+	})
+	wants(t, report(t, dir), "| 1 | 8.0 × better | 20.0 × | no load kept the bound | missed |", "| examples/s, p99 at most 20 ms | 1 | py | – | 1,062 |")
+}
+
+func TestArmsThatWereLeftOutAreOnThePage(t *testing.T) {
+	dir := write(t, map[string]float64{"rankd": 24_000}, nil)
+	s := Suite{Schema: load.Schema, Arms: []SuiteArm{{Name: "rankd", What: "ours", State: Measured}, {Name: "cpp-batch", What: "theirs", State: LeftOut, Why: "no compiler: install g++\nmore"}}}
+	if err := load.WriteJSON(filepath.Join(dir, "suite.json"), s); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, report(t, dir), "| cpp-batch | theirs | left out: no compiler: install g++ |", "- cpp-batch: left out: no compiler: install g++", "- Soak: rankd bench soak.")
+}
+
+func TestSweepsAndNullAreApart(t *testing.T) {
+	dir := write(t, map[string]float64{"rankd": 24_000, "py": 1_000, "null": 100_000}, func(arm string, f *load.File) {
+		f.Variant = "2x1"
+		for _, r := range f.Results {
+			if r.Mode == load.Poisson {
+				r.Share, r.Latency.P99 = 0.8, 2
+			}
+		}
+	})
+	sweep := &load.File{Schema: load.Schema, Arm: "rankd", Variant: "1x1", Sweep: true, Results: []*load.Result{closed(64, 1, 90_000)}}
+	if err := load.WriteJSON(filepath.Join(dir, "rankd", "sweep.json"), sweep); err != nil {
+		t.Fatal(err)
+	}
+	text := report(t, dir)
+	wants(
+		t, text, "| rankd | 1 | 1 × 1 | 64 | 57,600 |", "| does nothing | 1 |", "| 1 | 25,500 | 1,062 | py |",
+		"| open loop at 80 % of the peak: spread of p99 over repeats, above the machine's own | 1 | at most 5 % |  | +0 % (0 % against 0 %) | met |",
+	)
+	if strings.Contains(text, "90,000") || strings.Contains(text, "| null |") {
+		t.Error("a sweep or the server that does nothing is among the figures")
+	}
+}
+
+func TestVariantsAreNotMixed(t *testing.T) {
+	dir := write(t, map[string]float64{"rankd": 24_000}, func(_ string, f *load.File) { f.Variant = "2x1" })
+	other := &load.File{Schema: load.Schema, Arm: "rankd", Variant: "1x2", Results: []*load.Result{closed(256, 1, 50_000)}}
+	if err := load.WriteJSON(filepath.Join(dir, "rankd", "other.json"), other); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Collect(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, _ := pick(r.Figures(), "rankd", 1)
+	if f.Variant != "1x2" || f.Peak != 50_000 || f.P50 != 0 {
+		t.Errorf("got %+v, want the figures of the variant 1x2 alone", f)
+	}
 }
 
 func TestNothingMeasuredIsAnError(t *testing.T) {

@@ -9,25 +9,31 @@ import (
 type table struct {
 	head []string
 	rows [][]string
+	left int // columns that are text, at the left; 0: one
 }
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
-// write appends the table; all but the first column are aligned to the right. An empty one says so.
+// write appends the table; columns of figures are aligned to the right. An empty table says so.
 func (t *table) write(b *strings.Builder) {
 	if len(t.rows) == 0 {
 		b.WriteString("Not measured.\n\n")
 		return
 	}
 	line := func(cells []string) {
+		for i := range cells {
+			cells[i] = strings.ReplaceAll(cells[i], "|", "\\|")
+		}
 		fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
 	}
 	line(t.head)
 	marks := make([]string, len(t.head))
 	for i := range marks {
 		marks[i] = "---:"
+		if i < max(1, t.left) {
+			marks[i] = "---"
+		}
 	}
-	marks[0] = "---"
 	line(marks)
 	for _, r := range t.rows {
 		line(r)
