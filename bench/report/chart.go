@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -31,7 +32,7 @@ const (
 
 // Colours are of medium lightness, and there is no background, so that charts can be read on light and on dark pages.
 var (
-	ink     = color.RGBA{0x80, 0x88, 0x91, 0xff}
+	ink     = color.RGBA{0x76, 0x7e, 0x87, 0xff}
 	faint   = color.NRGBA{0x80, 0x88, 0x91, 0x40}
 	palette = []color.Color{
 		color.RGBA{0x2f, 0x81, 0xf7, 0xff},
@@ -44,6 +45,11 @@ var (
 		color.RGBA{0x8a, 0x6f, 0xd1, 0xff},
 	}
 )
+
+// shapes of marks tell lines apart for those who don't see the colours.
+var shapes = []draw.GlyphDrawer{
+	draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}, draw.PlusGlyph{},
+}
 
 // newPlot is an empty chart in the style of all.
 func newPlot(title, x, y string) *plot.Plot {
@@ -62,21 +68,66 @@ func newPlot(title, x, y string) *plot.Plot {
 		a.Color, a.Tick.Color = ink, ink
 	}
 	p.Title.Padding = 6
-	p.Y.Tick.Marker = separated{}
+	p.X.Tick.Marker, p.Y.Tick.Marker = even{}, even{}
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = faint, faint
 	p.Add(grid)
 	return p
 }
 
-// separated is the usual marks of an axis with separators of thousands.
-type separated struct{}
+// even puts marks at round numbers, about five of them.
+type even struct{}
 
-func (separated) Ticks(low, high float64) []plot.Tick {
-	ticks := plot.DefaultTicks{}.Ticks(low, high)
-	for i := range ticks {
-		if ticks[i].Label != "" && ticks[i].Value >= 1000 {
-			ticks[i].Label = count(ticks[i].Value)
+func (even) Ticks(low, high float64) []plot.Tick {
+	step := niceStep(high - low)
+	var ticks []plot.Tick
+	for i := math.Ceil(low/step-1e-9) + 0; i*step <= high+1e-9*step; i++ { // + 0: no negative zero
+		ticks = append(ticks, plot.Tick{Value: i * step, Label: tickLabel(i*step, step)})
+	}
+	return ticks
+}
+
+// niceStep divides a length into four to eight parts of 1, 2 or 5 times a power of ten.
+func niceStep(length float64) float64 {
+	if !(length > 0) {
+		return 1
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(length/4)))
+	for _, n := range []float64{5, 2} {
+		if length/(n*unit) >= 4 {
+			return n * unit
+		}
+	}
+	return unit
+}
+
+func tickLabel(v, step float64) string {
+	if step >= 1 {
+		return count(v)
+	}
+	return strconv.FormatFloat(v, 'f', int(math.Ceil(-math.Log10(step)-1e-9)), 64)
+}
+
+// callersScale is logarithmic, with marks at the numbers of callers that were measured.
+type callersScale struct{ plot.LogScale }
+
+// decades puts marks at powers of ten, and labels 2 and 5 times them as well where there is room.
+type decades struct{}
+
+func (decades) Ticks(low, high float64) []plot.Tick {
+	var ticks []plot.Tick
+	few := math.Log10(high/low) < 2.5
+	for unit := math.Pow(10, math.Floor(math.Log10(low)+1e-9)); unit <= high*1.000001; unit *= 10 {
+		for n := 1.0; n < 10; n++ {
+			v := n * unit
+			if v < low*0.999999 || v > high*1.000001 {
+				continue
+			}
+			t := plot.Tick{Value: v}
+			if n == 1 || few && (n == 2 || n == 5) {
+				t.Label = tickLabel(v, min(unit, 1))
+			}
+			ticks = append(ticks, t)
 		}
 	}
 	return ticks
@@ -104,15 +155,16 @@ func svg(p *plot.Plot, legend *plot.Legend) ([]byte, error) {
 func (r *Results) Draw(dir string) ([]Chart, error) {
 	d := &drawer{Results: r, dir: dir, list: r.Figures()}
 	rows := r.Sizes()
-	d.bars("throughput-20ms.svg", "Throughput with p99 at most 20 ms", "examples a second", func(f *Figures) float64 { return f.Within20 })
+	d.bars("throughput-20ms.svg", "Throughput with p99 at most 20 ms, examples a second", func(f *Figures) float64 { return f.Within20 })
 	for _, n := range rows {
 		d.lines(fmt.Sprintf("scaling-%d.svg", n), "Throughput by callers, "+perRequest(n), "callers", "examples a second", n,
-			func(p *Point) (x, y float64) { return p.Load, p.Examples() }, plot.LogScale{}, nil)
+			func(p *Point) (x, y float64) { return p.Load, p.Examples() }, callersScale{}, nil)
 		d.lines(fmt.Sprintf("p99-%d.svg", n), "p99 by throughput, "+perRequest(n), "examples a second", "p99 ms", n,
 			func(p *Point) (x, y float64) { return p.Examples(), p.P99() }, nil, plot.LogScale{})
 	}
-	d.bars("cpu.svg", "Server CPU for 1,000 examples, at the peak", "CPU seconds", func(f *Figures) float64 { return f.PerThousand })
+	d.bars("cpu.svg", "Server CPU seconds for 1,000 examples, at the peak", func(f *Figures) float64 { return f.PerThousand })
 	d.memory()
+	d.soak()
 	return d.charts, d.err
 }
 
@@ -151,47 +203,6 @@ func (d *drawer) save(p *plot.Plot, legend *plot.Legend, file, title string) {
 	d.charts = append(d.charts, Chart{title, file})
 }
 
-// bars draws a figure of every arm, grouped by the number of examples a request.
-func (d *drawer) bars(file, title, unit string, of func(*Figures) float64) {
-	if d.err != nil {
-		return
-	}
-	title = d.title(title)
-	sizes := d.Sizes()
-	p := newPlot(title, "examples a request", unit)
-	legend := plot.NewLegend()
-	width := vg.Length(min(28, 300/float64(max(1, len(sizes)*len(d.Arms)))))
-	any := false
-	for i, a := range d.Arms {
-		values := make(plotter.Values, len(sizes))
-		for k, n := range sizes {
-			if f, ok := pick(d.list, a.Name, n); ok {
-				values[k] = of(&f)
-				any = any || values[k] > 0
-			}
-		}
-		bars, err := plotter.NewBarChart(values, width)
-		if err != nil {
-			d.err = fmt.Errorf("draw %s: %w", file, err)
-			return
-		}
-		bars.Color, bars.LineStyle.Width = palette[i%len(palette)], 0
-		bars.Offset = width * vg.Length(float64(i)-float64(len(d.Arms)-1)/2)
-		p.Add(bars)
-		legend.Add(a.Name, bars)
-	}
-	if !any {
-		return
-	}
-	names := make([]string, len(sizes))
-	for k, n := range sizes {
-		names[k] = fmt.Sprint(n)
-	}
-	p.NominalX(names...)
-	p.Y.Min = 0
-	d.save(p, &legend, file, title)
-}
-
 // lines draws the closed-loop points of every arm at one size.
 func (d *drawer) lines(file, title, x, y string, rows int, at func(*Point) (x, y float64), xScale, yScale plot.Normalizer) {
 	if d.err != nil {
@@ -220,7 +231,7 @@ func (d *drawer) lines(file, title, x, y string, rows int, at func(*Point) (x, y
 			d.err = fmt.Errorf("draw %s: %w", file, err)
 			return
 		}
-		line.Color, line.Width, marks.Color, marks.Radius, marks.Shape = palette[i%len(palette)], 1.5, palette[i%len(palette)], 2.5, draw.CircleGlyph{}
+		line.Color, line.Width, marks.Color, marks.Radius, marks.Shape = palette[i%len(palette)], 1.5, palette[i%len(palette)], 3, shapes[i%len(shapes)]
 		p.Add(line, marks)
 		legend.Add(a.Name, line, marks)
 		any = true
@@ -230,50 +241,71 @@ func (d *drawer) lines(file, title, x, y string, rows int, at func(*Point) (x, y
 	}
 	logarithmic(&p.X, xScale)
 	logarithmic(&p.Y, yScale)
+	if _, ok := xScale.(callersScale); ok {
+		p.X.Tick.Marker = d.callers()
+	}
+	if yScale != nil && p.Y.Min < quotedBound && p.Y.Max > quotedBound {
+		limit, err := plotter.NewLine(plotter.XYs{{X: p.X.Min, Y: quotedBound}, {X: p.X.Max, Y: quotedBound}})
+		if err != nil {
+			d.err = fmt.Errorf("draw %s: %w", file, err)
+			return
+		}
+		limit.Color, limit.Width, limit.Dashes = ink, 1, []vg.Length{4, 3}
+		p.Add(limit)
+		legend.Add(fmt.Sprintf("%d ms", quotedBound), limit)
+	}
 	d.save(p, &legend, file, title)
 }
 
-// logarithmic gives an axis a scale, if there is one for it. A range of a single value is widened: its logarithm has no length.
+// callers are marks at all numbers of callers.
+func (d *drawer) callers() plot.ConstantTicks {
+	seen := map[float64]bool{}
+	var ticks plot.ConstantTicks
+	for _, a := range d.Arms {
+		for _, q := range a.Points {
+			if q.Mode == load.Closed && !seen[q.Load] {
+				seen[q.Load] = true
+				ticks = append(ticks, plot.Tick{Value: q.Load, Label: count(q.Load)})
+			}
+		}
+	}
+	return ticks
+}
+
+// quotedBound is the p99 in milliseconds that throughputs are mostly quoted within.
+const quotedBound = 20
+
+// logarithmic gives an axis a scale, if there is one for it, from zero or a round number to a round number. A range of a single value
+// is widened: its logarithm has no length.
 func logarithmic(a *plot.Axis, scale plot.Normalizer) {
 	if scale == nil {
-		a.Min, a.Tick.Marker = 0, separated{}
+		a.Min, a.Tick.Marker = 0, even{}
 		if a.Max <= a.Min {
 			a.Max = 1
 		}
+		step := niceStep(a.Max)
+		a.Max = math.Ceil(a.Max/step-1e-9) * step
 		return
 	}
-	a.Scale, a.Tick.Marker = scale, plot.LogTicks{Prec: -1}
-	a.Min, a.Max = math.Pow(10, math.Floor(math.Log10(a.Min))), math.Pow(10, math.Ceil(math.Log10(a.Max)))
+	a.Scale, a.Tick.Marker = scale, decades{}
+	a.Min, a.Max = roundLog(a.Min, math.Floor), roundLog(a.Max, math.Ceil)
 	if a.Max <= a.Min {
 		a.Max = 10 * a.Min
 	}
 }
 
-func (d *drawer) memory() {
-	if d.err != nil {
-		return
-	}
-	title := d.title("Memory at its peak")
-	p := newPlot(title, "", "MiB")
-	var names []string
-	for _, a := range d.Arms {
-		if a.MemoryMiB == 0 {
-			continue
+// roundLog moves a value down or up to 1, 2 or 5 times a power of ten.
+func roundLog(v float64, to func(float64) float64) float64 {
+	up := to(0.5) == 1
+	unit := math.Pow(10, math.Floor(math.Log10(v)+1e-9))
+	best := unit
+	for _, n := range []float64{1, 2, 5, 10} {
+		switch edge := n * unit; {
+		case up && edge >= v*0.999999:
+			return edge
+		case !up && edge <= v*1.000001:
+			best = edge
 		}
-		values := plotter.Values{a.MemoryMiB}
-		bars, err := plotter.NewBarChart(values, 28)
-		if err != nil {
-			d.err = fmt.Errorf("draw memory: %w", err)
-			return
-		}
-		bars.Color, bars.LineStyle.Width, bars.XMin = palette[len(names)%len(palette)], 0, float64(len(names))
-		p.Add(bars)
-		names = append(names, a.Name)
 	}
-	if len(names) == 0 {
-		return
-	}
-	p.NominalX(names...)
-	p.Y.Min = 0
-	d.save(p, nil, "memory.svg", title)
+	return best
 }

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/plot"
 
 	"rankd/bench/capacity"
 	"rankd/bench/load"
@@ -142,8 +145,8 @@ func checkSVG(t *testing.T, path string) {
 			shapes++
 		}
 	}
-	if shapes < 10 || bytes.Contains(text, []byte("#FFFFFF")) {
-		t.Errorf("%s: got %d shapes, white: %v; want at least 10 and no white", path, shapes, bytes.Contains(text, []byte("#FFFFFF")))
+	if shapes < 5 || bytes.Contains(text, []byte("#FFFFFF")) {
+		t.Errorf("%s: got %d shapes, white: %v; want at least 5 and no white", path, shapes, bytes.Contains(text, []byte("#FFFFFF")))
 	}
 }
 
@@ -263,6 +266,39 @@ func TestNothingMeasuredIsAnError(t *testing.T) {
 	}
 	if _, err := Write(dir); err == nil || !strings.Contains(err.Error(), "broken.json") {
 		t.Errorf("got %v, want an error that names the file", err)
+	}
+}
+
+func TestMarksAreRoundNumbers(t *testing.T) {
+	labels := func(list []plot.Tick) (text string) {
+		for _, x := range list {
+			if x.Label != "" {
+				text += x.Label + " "
+			}
+		}
+		return text
+	}
+	for _, x := range []struct {
+		low, high float64
+		want      string
+	}{
+		{0, 28_000, "0 5,000 10,000 15,000 20,000 25,000 "},
+		{0, 0.9, "0.0 0.2 0.4 0.6 0.8 "},
+		{0, 0.0932, "0.00 0.02 0.04 0.06 0.08 "},
+		{0, 4_700, "0 1,000 2,000 3,000 4,000 "},
+	} {
+		if got := labels((even{}).Ticks(x.low, x.high)); got != x.want {
+			t.Errorf("%v to %v: got %q, want %q", x.low, x.high, got, x.want)
+		}
+	}
+	if got := labels((decades{}).Ticks(2, 100)); got != "2 5 10 20 50 100 " {
+		t.Errorf("got %q", got)
+	}
+	if got := labels((decades{}).Ticks(0.5, 5000)); got != "1 10 100 1,000 " {
+		t.Errorf("got %q", got)
+	}
+	if a, b := roundLog(3.9, math.Floor), roundLog(84, math.Ceil); a != 2 || b != 100 {
+		t.Errorf("got %v and %v, want 2 and 100", a, b)
 	}
 }
 
