@@ -308,6 +308,30 @@ func TestSuccessorServesWhatWasCommitted(t *testing.T) {
 	s.wantAtRest()
 }
 
+// While the next owner takes its time, calls wait. When it is there, nobody is refused because others have waited long.
+func TestOwnerThatTakesLongToComeBackFailsNoCall(t *testing.T) {
+	seed, b := seedOf(t), testModel(t)
+	s := serve(t, options{
+		model: b.Dir, tags: []string{"faults"}, env: []string{"RANKD_FAULTS=deviceowner#2/owner.start=sleep:3s"},
+		flags: []string{"--executor=sim", "--sim-verify=full", "--frontends=2", "--buckets=1,4,16"},
+	})
+	l := &load{
+		exam: newExam(t, b, seed, 2048, simulated(t, b.Manifest)), lanes: flat(s.lanes(2, 2)), callers: 32, seed: seed,
+		rows: smallRows, deadline: patience,
+	}
+	l.start()
+	t.Cleanup(l.stop)
+	l.progress(s, 200)
+	owner := s.owner()
+	send(t, owner, unix.SIGKILL)
+	s.awaitWhole(owner)
+	l.progress(s, 1000)
+	l.stop()
+	l.wantRight(t)
+	l.wantNoFailure(t, noExcuse)
+	s.wantAtRest()
+}
+
 // One request brings the device down, or makes it hang, whenever it is executed. It alone is refused.
 func TestRequestThatBringsTheDeviceDownIsRefusedAlone(t *testing.T) {
 	seed, b := seedOf(t), testModel(t)

@@ -176,10 +176,10 @@ func TestStayIsScaledByWhatTheRegionHolds(t *testing.T) {
 	if m.wait(1000) != 0 {
 		t.Error("got a wait before anything was measured")
 	}
-	m.observe(at(0), false)
-	m.add(500, at(10))
-	m.observe(at(24), true) // the window is not over
-	m.observe(at(100), true)
+	m.observe(at(0), false, false)
+	m.add(500, at(10), at(20))
+	m.observe(at(24), true, false) // the window is not over
+	m.observe(at(100), true, false)
 	// 5000 rows a second that stay 10 ms: 50 rows in the region.
 	for _, c := range []struct {
 		rows int64
@@ -192,12 +192,12 @@ func TestStayIsScaledByWhatTheRegionHolds(t *testing.T) {
 	if got := m.after(1000); got != 0 {
 		t.Errorf("1000 rows, never starved for a whole window: got %v, want 0", got)
 	}
-	m.add(500, at(10))
-	m.observe(at(200), true)
+	m.add(500, at(10), at(20))
+	m.observe(at(200), true, false)
 	if got := m.after(1000); got != at(200) {
 		t.Errorf("1000 rows: got %v, want 200 ms", got)
 	}
-	m.observe(at(5000), true) // the device was away: no rows, no window
+	m.observe(at(5000), true, false) // the device was away: no rows, no window
 	if got := m.after(1000); got != at(200) {
 		t.Errorf("after a pause without rows: got %v, want 200 ms", got)
 	}

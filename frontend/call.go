@@ -180,7 +180,7 @@ func (k *call) untag(tag int) (first int, reserved time.Duration) {
 func (k *call) Complete(tag int, scores []byte, status shmring.Status) {
 	c, width := k.core, k.core.shape.scoreBytes
 	first, reserved := k.untag(tag) // while the chunk is out, started does not change
-	c.rate.add(len(scores)/width, c.now()-reserved)
+	c.rate.add(len(scores)/width, reserved, c.now())
 	k.mu.Lock()
 	k.inflight--
 	rows := len(scores) / width

@@ -31,7 +31,8 @@ func (c *Core) pollLoop() {
 			c.wokenByTimer(delivered)
 		}
 		starved := c.starved()
-		c.rate.observe(c.now(), starved)
+		owner := c.ring.OwnerState()
+		c.rate.observe(c.now(), starved, owner == shmring.OwnerRestarting || owner == shmring.OwnerBackoff)
 		if starved {
 			c.space.open()
 		}

@@ -19,8 +19,13 @@ type rateMeter struct {
 	stay atomic.Int64 // ns
 	full atomic.Int64 // rows a second while calls waited for room, so what the device can do; 0: not known
 
+	// The last time without a device owner, ns: it says nothing about the device and is taken out of every stay.
+	awayFrom atomic.Int64
+	awayTo   atomic.Int64 // math.MaxInt64: it is still away
+
 	// Of the window; the poll loop's alone.
 	opened        bool
+	away          bool
 	starved       bool // calls waited for room whenever we looked
 	start         time.Duration
 	rows0, stays0 int64
@@ -51,16 +56,27 @@ func (d *decayed) add(sum, weight float64, age, horizon time.Duration) {
 
 func (d *decayed) mean() int64 { return max(int64(math.Round(d.sum/d.weight)), 1) }
 
-// add counts rows that came back after the given stay.
-func (m *rateMeter) add(rows int, stay time.Duration) {
+// add counts rows that were reserved at one time and have come back at another.
+func (m *rateMeter) add(rows int, reserved, now time.Duration) {
 	m.rows.Add(int64(rows))
-	m.time.Add(int64(rows) * int64(stay))
+	m.time.Add(int64(rows) * int64(now-reserved-m.awayWithin(reserved, now)))
 }
 
-// observe looks at the clock; starved says whether calls wait for room. Only the poll loop calls it. A window without rows
-// stays open: the device is away, not slow.
-func (m *rateMeter) observe(now time.Duration, starved bool) {
+// awayWithin is how much of [from, to) the device owner was away. Only the last such time is known.
+func (m *rateMeter) awayWithin(from, to time.Duration) time.Duration {
+	began, ended := time.Duration(m.awayFrom.Load()), time.Duration(m.awayTo.Load())
+	return max(min(to, ended)-max(from, began), 0)
+}
+
+// observe looks at the clock; starved says whether calls wait for room, away whether the device owner is dead. Only the poll
+// loop calls it. A window without rows stays open: the device is away, not slow.
+func (m *rateMeter) observe(now time.Duration, starved, away bool) {
 	rows, stays := m.rows.Load(), m.time.Load()
+	if away || m.away {
+		m.leave(now, away)
+		m.opened, m.starved, m.start, m.rows0, m.stays0 = true, starved, now, rows, stays
+		return
+	}
 	m.starved = m.starved && starved
 	if m.opened {
 		span, n := now-m.start, rows-m.rows0
@@ -77,6 +93,23 @@ func (m *rateMeter) observe(now time.Duration, starved bool) {
 		}
 	}
 	m.opened, m.starved, m.start, m.rows0, m.stays0 = true, starved, now, rows, stays
+}
+
+// leave notes that the device owner is away, or that it is back. An owner that was killed because it hung was away from its
+// last rows on, which are in the window that is open.
+func (m *rateMeter) leave(now time.Duration, away bool) {
+	switch {
+	case away && !m.away:
+		from := now
+		if m.opened {
+			from = m.start
+		}
+		m.awayTo.Store(math.MaxInt64)
+		m.awayFrom.Store(int64(from))
+	case !away:
+		m.awayTo.Store(int64(now))
+	}
+	m.away = away
 }
 
 // saturated counts a window in which calls waited. The first one may be one in which the device was away; so it begins

@@ -9,9 +9,9 @@ func TestPauseOfTheDeviceIsNotTakenForItsPace(t *testing.T) {
 	var m rateMeter
 	now := time.Duration(0)
 	window := func(span time.Duration, rows int, starved bool) {
-		m.add(rows, time.Millisecond)
 		now += span
-		m.observe(now, starved)
+		m.add(rows, now-time.Millisecond, now)
+		m.observe(now, starved, false)
 	}
 	window(0, 0, false)
 	for range 4 {
@@ -19,7 +19,7 @@ func TestPauseOfTheDeviceIsNotTakenForItsPace(t *testing.T) {
 	}
 	window(50*time.Millisecond, 500, true) // the window in which the device stops
 	// It is away for a second; calls wait, and some rows come back at its end.
-	m.observe(now+500*time.Millisecond, true)
+	m.observe(now+500*time.Millisecond, true, false)
 	window(time.Second, 100, true)
 	if got, want := m.after(1000), 300*time.Millisecond; got == 0 || got > want {
 		t.Errorf("1000 rows after a pause: got an estimate of %v, want above 0 and at most %v: the device did 10000 a second", got, want)
@@ -38,5 +38,34 @@ func TestPauseOfTheDeviceIsNotTakenForItsPace(t *testing.T) {
 	}
 	if got, want := m.after(1000), 8*time.Second; got < want {
 		t.Errorf("1000 rows at 100 a second: got an estimate of %v, want at least %v", got, want)
+	}
+}
+
+func TestTimeWithoutADeviceOwnerIsNoStay(t *testing.T) {
+	var m rateMeter
+	now := time.Duration(0)
+	m.observe(now, true, false)
+	for range 40 { // 3200 rows a second, 64 in the region: each stays 20 ms
+		now += 25 * time.Millisecond
+		m.add(80, now-20*time.Millisecond, now)
+		m.observe(now, true, false)
+	}
+	before := m.wait(64)
+	died := now
+	for range 30 { // dead for three seconds; the loop is woken now and then
+		now += 100 * time.Millisecond
+		m.observe(now, true, true)
+	}
+	m.observe(now, true, false)
+	for n := range 4 { // rows that were reserved when it died, and while it was dead
+		now += 10 * time.Millisecond
+		m.add(16, died+time.Duration(n)*time.Second, now)
+	}
+	m.observe(now, true, false)
+	if got := m.wait(64); got > 3*before {
+		t.Errorf("got an estimate of %v after three seconds without an owner, want about %v as before", got, before)
+	}
+	if got, want := m.after(320), 200*time.Millisecond; got > want {
+		t.Errorf("320 rows: got an estimate of %v, want at most %v: the device did 3200 a second", got, want)
 	}
 }
