@@ -25,7 +25,13 @@ type aimed struct {
 // aimable adds to o what an aimed server needs.
 func aimable(t testing.TB, o options) (options, string) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "faults")
+	// In memory: a process that is stopped while it waits for a disk is not stopped for as long as that takes.
+	dir, err := os.MkdirTemp("/dev/shm", "rankd-e2e-faults-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	file := filepath.Join(dir, "faults")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
