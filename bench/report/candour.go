@@ -45,17 +45,21 @@ func (p *page) short() {
 		}
 		p.line("- %s, %s: %s examples a request.", m.what, how, strings.Join(words, ", "))
 	}
-	p.line("- Targets that this measures: %d met, %d missed. Behind in %d comparisons, see [below](#where-rankd-is-behind).\n", met, missed, len(p.losses()))
+	p.line("- Targets that this measures: %d met, %d missed. Comparisons in which another server is ahead: %d, see [below](#where-rankd-is-behind).\n", met, missed, len(p.losses()))
 }
 
 // against is how many times better rankd is than the best Python server.
 func (p *page) against(rows int, lower bool, of func(*Figures) float64) string {
 	best, _ := bestPython(p.list, rows, lower, of)
 	ours, _ := pick(p.list, product, rows)
-	if lower {
-		return ratio(best, of(&ours))
+	switch mine := of(&ours); {
+	case mine == 0 && best > 0 && ours.Peak > 0:
+		return "none"
+	case lower:
+		return ratio(best, mine)
+	default:
+		return ratio(mine, best)
 	}
-	return ratio(of(&ours), best)
 }
 
 // loss is a comparison in which another server did better.
@@ -152,13 +156,18 @@ func (p *page) behind() {
 		p.line("In none of the comparisons above.\n")
 		return
 	}
-	t := table{head: []string{p.marked("what"), "examples a request", "against", "rankd", "the other"}}
-	for _, l := range list {
+	t := table{head: []string{p.marked("what"), "examples a request", "rankd", "the others"}, left: 1}
+	for i := 0; i < len(list); {
+		l := list[i]
+		var others []string
+		for ; i < len(list) && list[i].what == l.what && list[i].rows == l.rows; i++ {
+			others = append(others, list[i].arm+" "+number(l.format, list[i].theirs))
+		}
 		rows := fmt.Sprint(l.rows)
 		if l.rows == 0 {
 			rows = ""
 		}
-		t.add(l.what, rows, l.arm, number(l.format, l.ours), number(l.format, l.theirs))
+		t.add(l.what, rows, number(l.format, l.ours), strings.Join(others, ", "))
 	}
 	t.write(&p.b)
 }

@@ -103,6 +103,8 @@ func (p *page) published() {
 		was, is := r.ratio(r.xse, r.python), r.ratio(ours, theirs)
 		verdict := "not measured"
 		switch {
+		case ours == 0 && theirs > 0 && p.has(product, r.rows):
+			verdict = "**lower**: rankd has none"
 		case is == 0:
 		case is >= was:
 			verdict = "higher"
@@ -118,6 +120,12 @@ func (p *page) published() {
 	t.write(&p.b)
 	p.line("Also published: lookups of XSE 24,500 examples a core and second at 128 examples, NumPy 17,600; p99 of the three repeats of py-mp-batch in the open loop at 80 %%: " +
 		"583 / 112 / 106, 138 / 48 / 95 and 47 / 72 / 193 ms, of XSE within 5 %% of each other.\n")
+}
+
+// has reports whether an arm was measured at a size.
+func (p *page) has(arm string, rows int) bool {
+	f, ok := pick(p.list, arm, rows)
+	return ok && f.Peak > 0
 }
 
 func (r *publishedRow) number(v float64) string { return number(r.format, v) }
