@@ -17,11 +17,13 @@ from rankd_bench_py.bundle import Bundle, BundleError
 from rankd_bench_py.processes import Group, StartError
 
 SPIN_SECONDS = 100e-6
+THREADS = 8
+BATCH_THREADS = 512
 
 ARMS = {
     "py": "one process: gRPC with 8 worker threads, each request looked up and run by itself",
     "py-batch": "one process: requests collected for 1 ms or 4096 rows, then looked up and run together",
-    "py-mp": "frontend processes with a device owner behind /dev/shm rings, each request by itself",
+    "py-mp": "frontend processes like py with a device owner behind /dev/shm rings, each request by itself",
     "py-mp-batch": "as py-mp, with a batcher a frontend and an owner that merges what waits",
 }
 
@@ -43,6 +45,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--shared_tables", action="store_true", help="py-mp arms: one copy of the tables for all frontends"
+    )
+    parser.add_argument(
+        "--num_threads",
+        type=int,
+        default=0,
+        metavar="N",
+        help=f"gRPC worker threads a process; default {THREADS}, or {BATCH_THREADS} where calls wait for a batch",
     )
     parser.add_argument(
         "--spin",
@@ -69,6 +78,7 @@ def _serve_one(args: argparse.Namespace, bundle: Bundle) -> int:
     from rankd_bench_py.localbackend import BatchBackend, DirectBackend
     from rankd_bench_py.wire import Wire
 
+    process.block_stop()
     process.exact_timers()
     table, memory = tables.load_private(bundle)
     device = open_device(args.device, bundle)
@@ -78,10 +88,9 @@ def _serve_one(args: argparse.Namespace, bundle: Bundle) -> int:
         pages = f"{memory.huge_bytes()} of {memory.size} bytes on huge pages"
         _ready(f"{host}:{port}", arm=args.arm, device=device.name, pages=pages, spin=False, pids=[os.getpid()])
 
-    if args.arm == "py":
-        rpc.serve_threads(args.listen, Wire(bundle), DirectBackend(bundle, table, device), ready)
-    else:
-        rpc.serve_loop(args.listen, Wire(bundle), lambda: BatchBackend(bundle, table, device), ready, reuse_port=False)
+    kind = DirectBackend if args.arm == "py" else BatchBackend
+    backend = kind(bundle, table, device)
+    rpc.serve(args.listen, Wire(bundle), backend, ready, threads=args.num_threads, reuse_port=False)
     return 0
 
 
@@ -95,6 +104,7 @@ def _serve_group(args: argparse.Namespace, bundle: Bundle) -> int:
         batch=args.arm == "py-mp-batch",
         shared_tables=args.shared_tables,
         spin_seconds=SPIN_SECONDS if spin else 0.0,
+        threads=args.num_threads,
     )
     return group.run(
         lambda: _ready(
@@ -113,6 +123,7 @@ def main() -> int:
     args = _parser().parse_args()
     if args.num_processes < 1:
         raise SystemExit(f"--num_processes: got {args.num_processes}, want at least 1")
+    args.num_threads = args.num_threads or (BATCH_THREADS if args.arm.endswith("batch") else THREADS)
     multi = args.arm.startswith("py-mp")
     if args.shared_tables and not multi:
         raise SystemExit(f"--shared_tables: got arm {args.arm}, want py-mp or py-mp-batch")

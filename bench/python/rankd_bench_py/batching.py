@@ -1,7 +1,10 @@
-"""Brings the inputs of several requests together, and takes out those that cannot be served."""
+"""Calls that wait for scores, the batcher's queue, and the arrays of one or several calls."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,65 +13,134 @@ from rankd_bench_py.bundle import Bundle
 from rankd_bench_py.lookup import Lookup
 from rankd_bench_py.wire import Examples, Refusal
 
-MAX_DELAY = 0.001  # seconds that the oldest request waits for company
+MAX_DELAY = 0.001  # seconds that the oldest call waits for company
+
+# Seconds after which a thread must let others run Python. NumPy's calls give the interpreter up while they work; at
+# Python's 5 ms a batcher loses most of its time waiting to get it back from the threads that decode.
+SWITCH_INTERVAL = 0.0005
 
 _INT64 = np.dtype("<i8")
 
 
-class Item(Protocol):
-    """Something that carries the inputs of a request."""
-
-    @property
-    def examples(self) -> Examples:
-        """The inputs."""
+class DeviceError(Exception):
+    """The device could not run the batch; the client gets INTERNAL."""
 
 
-ItemT = TypeVar("ItemT", bound=Item)
+class Call:
+    """A request that waits, on a thread of its own, for its scores."""
+
+    __slots__ = ("_done", "_result", "examples")
+
+    def __init__(self, examples: Examples) -> None:
+        """Starts without scores."""
+        self.examples = examples
+        self._result: bytes | Exception = b""
+        self._done = threading.Lock()  # held until there is a result: far cheaper than an Event
+        self._done.acquire()
+
+    def finish(self, result: bytes | Exception) -> None:
+        """Ends the wait."""
+        self._result = result
+        self._done.release()
+
+    def wait(self) -> bytes:
+        """The float32 scores. Raises what finish was given instead."""
+        self._done.acquire()
+        if isinstance(self._result, Exception):
+            raise self._result
+        return self._result
+
+    @staticmethod
+    def deliver(calls: "Sequence[Call]", raw: bytes | None) -> None:
+        """Ends the waits of a batch with its scores; None: the device failed."""
+        at = 0
+        for call in calls:
+            size = 4 * call.examples.rows
+            call.finish(DeviceError("run batch: the device failed") if raw is None else raw[at : at + size])
+            at += size
+
+
+class Queue:
+    """Calls that wait for company: a batch leaves MAX_DELAY after its first call, or when it is full."""
+
+    def __init__(self, max_rows: int) -> None:
+        """Batches have at most ``max_rows`` rows."""
+        self._max = max_rows
+        self._changed = threading.Condition()
+        self._calls: deque[Call] = deque()  # guarded by _changed, like what follows
+        self._rows = 0
+        self._oldest = 0.0
+
+    def put(self, call: Call) -> None:
+        """Adds a call."""
+        with self._changed:
+            before, self._rows = self._rows, self._rows + call.examples.rows
+            if not self._calls:
+                self._oldest = time.monotonic()
+            self._calls.append(call)
+            if before == 0 or before < self._max <= self._rows:
+                self._changed.notify()
+
+    def next_batch(self) -> list[Call]:
+        """Waits for a batch."""
+        with self._changed:
+            while not self._calls:
+                self._changed.wait()
+            while self._rows < self._max and (left := self._oldest + MAX_DELAY - time.monotonic()) > 0:
+                self._changed.wait(left)
+            calls = [self._calls.popleft()]
+            rows = calls[0].examples.rows
+            while self._calls and rows + self._calls[0].examples.rows <= self._max:
+                calls.append(self._calls.popleft())
+                rows += calls[-1].examples.rows
+            self._rows -= rows
+            return calls  # what is left came while those waited: it leaves at the next chance, so _oldest stays
 
 
 class Inputs:
-    """Makes arrays of requests for one model."""
+    """Makes arrays of calls for one model, and refuses those with ids outside their table."""
 
     def __init__(self, bundle: Bundle, lookup: Lookup) -> None:
         """Checks ids with ``lookup``."""
         self._bundle = bundle
         self._lookup = lookup
 
-    def arrays(self, examples: Sequence[Examples]) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        """The ids and dense features of all examples, one request after the other."""
+    def arrays(self, calls: Sequence[Call]) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """The ids and dense features of all calls, one after the other."""
         width, dense_width = self._bundle.ids_per_row, self._bundle.dense_width
-        if len(examples) == 1:
-            only = examples[0]
-            return (
-                np.frombuffer(only.ids, only.ids_dtype).reshape(-1, width),
-                np.frombuffer(only.dense, np.float32).reshape(-1, dense_width),
-            )
-        dtype = examples[0].ids_dtype
-        if all(e.ids_dtype == dtype for e in examples):
-            ids = np.frombuffer(b"".join([e.ids for e in examples]), dtype)
+        first = calls[0].examples
+        if len(calls) == 1:
+            ids, dense = np.frombuffer(first.ids, first.ids_dtype), np.frombuffer(first.dense, np.float32)
         else:
-            ids = np.concatenate([np.frombuffer(e.ids, e.ids_dtype) for e in examples], dtype=_INT64)
-        dense = np.frombuffer(b"".join([e.dense for e in examples]), np.float32)
+            examples = [c.examples for c in calls]
+            if all(e.ids_dtype == first.ids_dtype for e in examples):
+                ids = np.frombuffer(b"".join([e.ids for e in examples]), first.ids_dtype)
+            else:
+                ids = np.concatenate([np.frombuffer(e.ids, e.ids_dtype) for e in examples], dtype=_INT64)
+            dense = np.frombuffer(b"".join([e.dense for e in examples]), np.float32)
         return ids.reshape(-1, width), dense.reshape(-1, dense_width)
 
-    def checked(
-        self, items: list[ItemT], refuse: Callable[[ItemT, Refusal], None]
-    ) -> tuple[list[ItemT], NDArray[Any], NDArray[np.float32]]:
-        """The items whose ids are all good and their arrays; the others are refused. One check is enough if all are."""
-        ids, dense = self.arrays([i.examples for i in items])
+    def checked_one(self, call: Call) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """The arrays of one call. Raises Refusal."""
+        ids, dense = self.arrays([call])
+        bad = self._lookup.first_bad(ids)
+        if bad is not None:
+            raise self._refusal(ids, bad)
+        return ids, dense
+
+    def checked(self, calls: list[Call]) -> tuple[list[Call], NDArray[Any], NDArray[np.float32]]:
+        """The calls whose ids are all good and their arrays; the others are refused. One check is enough if all are."""
+        ids, dense = self.arrays(calls)
         if self._lookup.first_bad(ids) is None:
-            return items, ids, dense
+            return calls, ids, dense
         good = []
-        for item in items:
-            own, _ = self.arrays([item.examples])
-            bad = self._lookup.first_bad(own)
-            if bad is None:
-                good.append(item)
-            else:
-                refuse(item, self._refusal(own, bad))
-        if not good:
-            return [], ids[:0], dense[:0]
-        return good, *self.arrays([i.examples for i in good])
+        for call in calls:
+            try:
+                self.checked_one(call)
+                good.append(call)
+            except Refusal as refusal:
+                call.finish(refusal)
+        return (good, *self.arrays(good)) if good else ([], ids[:0], dense[:0])
 
     def _refusal(self, ids: NDArray[Any], bad: tuple[int, int]) -> Refusal:
         row, column = bad

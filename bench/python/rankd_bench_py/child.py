@@ -11,14 +11,10 @@ import os
 import signal
 import sys
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 from rankd_bench_py import process
 from rankd_bench_py.bundle import Bundle
 from rankd_bench_py.ring import FrontendEnd, Geometry, OwnerEnd
-
-if TYPE_CHECKING:
-    from rankd_bench_py.ringbackend import RingBackend
 
 
 @dataclass(frozen=True)
@@ -37,6 +33,7 @@ class ChildOptions:
     batch: bool = False  # frontend: collect requests; owner: merge entries
     spin_seconds: float = 0.0
     listen: str = ""  # frontend
+    threads: int = 8  # frontend
     tables_fd: int = -1  # frontend; -1: a private copy
 
     def to_json(self) -> str:
@@ -92,10 +89,10 @@ def run_owner(options: ChildOptions, bundle: Bundle) -> None:
 def run_frontend(options: ChildOptions, bundle: Bundle) -> None:
     """Runs a frontend until SIGTERM."""
     from rankd_bench_py import rpc, tables
-    from rankd_bench_py.lookup import Lookup
-    from rankd_bench_py.ringbackend import RingBackend
+    from rankd_bench_py.ringbackend import BatchRingBackend, DirectRingBackend
     from rankd_bench_py.wire import Wire
 
+    process.block_stop()
     parent = _Parent(options)
     if options.tables_fd < 0:
         table, memory = tables.load_private(bundle)
@@ -104,12 +101,13 @@ def run_frontend(options: ChildOptions, bundle: Bundle) -> None:
     (ring_fd,), (bell,) = options.rings, options.bells
     ring = FrontendEnd(ring_fd, Geometry.of(bundle), bell, options.owner_bell)
 
-    def backend() -> "RingBackend":
-        return RingBackend(bundle, Lookup(bundle, table), ring, batch=options.batch, spin_seconds=options.spin_seconds)
-
+    kind = BatchRingBackend if options.batch else DirectRingBackend
+    backend = kind(bundle, table, ring, options.spin_seconds)
     parent.say(f"loaded {memory.huge_bytes()} of {memory.size} bytes on huge pages")
     parent.await_go()
-    rpc.serve_loop(options.listen, Wire(bundle), backend, lambda _: parent.say("serving"), reuse_port=True)
+    rpc.serve(
+        options.listen, Wire(bundle), backend, lambda _: parent.say("serving"), threads=options.threads, reuse_port=True
+    )
 
 
 def main() -> None:

@@ -61,6 +61,7 @@ class Group:
         batch: bool,
         shared_tables: bool,
         spin_seconds: float,
+        threads: int,
     ) -> None:
         """Starts the processes. Raises StartError."""
         self._stopping = False
@@ -92,6 +93,7 @@ class Group:
                 batch=batch,
                 spin_seconds=spin_seconds,
                 listen=self.address,
+                threads=threads,
                 tables_fd=tables_fd if role == "frontend" else -1,
             )
             command = [sys.executable, "-m", "rankd_bench_py.child", options.to_json()]

@@ -107,17 +107,27 @@ class _End:
             os.eventfd_write(self._other_bell, 1)
 
 
+@dataclass(slots=True)
+class Reservation:
+    """Rows of the ring that one request or batch writes. Rows are freed in the order of their reservation."""
+
+    first: int
+    rows: int
+    end: int  # free-running
+    free: bool = False
+
+
 @dataclass(slots=True, frozen=True)
 class Done:
-    """An entry that came back: its rows are free when the receiver has taken the scores."""
+    """An entry that came back. Its scores may be overwritten once it is freed."""
 
-    number: int
+    reservation: Reservation
     scores: NDArray[np.float32]
     status: int
 
 
 class FrontendEnd(_End):
-    """The frontend's end. For one thread."""
+    """The frontend's end. Not for two threads at once: callers hold a lock, but not while they write rows."""
 
     def __init__(self, fd: int, geometry: Geometry, own_bell: int, owner_bell: int) -> None:
         """Opens the ring with nothing in it."""
@@ -125,9 +135,9 @@ class FrontendEnd(_End):
         self._published = 0
         self._taken = 0
         self._next = 0  # row after the last reserved one, free-running
-        self._before = 0  # _next as it was before the last reservation
         self._oldest = 0  # oldest row that is in use, free-running
-        self._ends: deque[int] = deque()  # of published entries: _next as it was behind them
+        self._reserved: deque[Reservation] = deque()  # in order; the first one is not free
+        self._entries: deque[Reservation] = deque()  # published, in order
         self._words[_FRONTEND_ASLEEP] = 1
 
     @property
@@ -135,42 +145,47 @@ class FrontendEnd(_End):
         """Entries that are with the owner."""
         return self._published - self._taken
 
-    def reserve(self, rows: int) -> int | None:
-        """The first of ``rows`` free rows in one piece; None if there are none now. Publish or cancel it next."""
+    def reserve(self, rows: int) -> Reservation | None:
+        """Takes ``rows`` free rows in one piece; None if there are none now."""
         size = self.geometry.rows
         start = self._next
         if start % size + rows > size:
             start += size - start % size  # not in one piece before the end: leave those rows out
-        if start + rows - self._oldest > size or self.in_flight == ENTRIES:
+        if start + rows - self._oldest > size or len(self._reserved) == ENTRIES:
             return None
-        self._before, self._next = self._next, start + rows
-        return start % size
+        self._next = start + rows
+        reservation = Reservation(start % size, rows, self._next)
+        self._reserved.append(reservation)
+        return reservation
 
-    def cancel(self) -> None:
-        """Takes the last reservation back, instead of publishing it."""
-        self._next = self._before
+    def free(self, reservation: Reservation) -> None:
+        """Gives rows back, of an entry whose scores were taken. Rows are used again in order of reservation."""
+        reservation.free = True
+        while self._reserved and self._reserved[0].free:
+            self._oldest = self._reserved.popleft().end
 
-    def publish(self, first: int, rows: int) -> int:
-        """Hands over the first ``rows`` of what reserve gave, written; the number of the entry, from 0."""
-        number = self._published
-        at = number % ENTRIES
-        self._first[at], self._count[at] = first, rows
-        self._ends.append(self._next)
-        self._published = number + 1
+    def publish(self, reservation: Reservation, rows: int) -> None:
+        """Hands over the first ``rows`` rows of a reservation, written, until it is freed."""
+        at = self._published % ENTRIES
+        self._first[at], self._count[at] = reservation.first, rows
+        self._entries.append(reservation)
+        self._published += 1
         self._words[_PUBLISHED] = self._published
         self._ring(_OWNER_ASLEEP)
-        return number
+
+    def came_back(self) -> bool:
+        """Whether take would find an entry."""
+        return bool(self._words[_COMPLETED] != self._taken)
 
     def take(self) -> Done | None:
-        """The next entry that came back, oldest first."""
+        """The next entry that came back, in the order of publication. Free its reservation."""
         number = self._taken
         if number == self._words[_COMPLETED]:
             return None
         at = number % ENTRIES
         self._taken = number + 1
-        self._oldest = self._ends.popleft()
         first = self._first[at]
-        return Done(number, self.scores[first : first + self._count[at]], self._status[at])
+        return Done(self._entries.popleft(), self.scores[first : first + self._count[at]], self._status[at])
 
     def set_asleep(self, asleep: bool) -> None:
         """Tells the owner whether it must ring. Look into the ring once more after going to sleep."""

@@ -5,7 +5,7 @@ import pytest
 from conftest import by_table, draw, pooled_in_order
 from numpy.typing import NDArray
 
-from rankd_bench_py.batching import Inputs
+from rankd_bench_py.batching import Call, Inputs, Queue
 from rankd_bench_py.bundle import Bundle
 from rankd_bench_py.lookup import Lookup
 from rankd_bench_py.tables import attach_shared, create_shared, load_private
@@ -53,20 +53,28 @@ def test_shared_tables_hold_what_private_ones_hold(bundle: Bundle) -> None:
         shared[0, 0] = 1
 
 
-class Item:
-    def __init__(self, ids: NDArray[np.integer], dense: NDArray[np.float32]) -> None:
-        self.examples = Examples(len(ids), ids.tobytes(), ids.dtype, dense.tobytes())
+def call(ids: NDArray[np.integer], dense: NDArray[np.float32]) -> Call:
+    return Call(Examples(len(ids), ids.tobytes(), ids.dtype, dense.tobytes()))
 
 
 def test_takes_out_bad_requests_alone(bundle: Bundle, lookup: Lookup) -> None:
     drawn = [draw(bundle, rows, seed=rows) for rows in (1, 3, 2, 5)]
     drawn[1][0][2, 0] = -4
     ids3 = drawn[3][0].astype(np.int64)  # mixed types in one batch
-    items = [Item(ids, dense) for ids, dense in drawn[:3]] + [Item(ids3, drawn[3][1])]
-    refused: list[tuple[Item, Refusal]] = []
-    good, ids, dense = Inputs(bundle, lookup).checked(items, lambda i, r: refused.append((i, r)))
-    assert good == [items[0], items[2], items[3]]
-    assert [i for i, _ in refused] == [items[1]]
-    assert str(refused[0][1]) == 'input "cat_0" row 2: got id -4, want 0 to 499'
+    calls = [call(ids, dense) for ids, dense in drawn[:3]] + [call(ids3, drawn[3][1])]
+    good, ids, dense = Inputs(bundle, lookup).checked(calls)
+    assert good == [calls[0], calls[2], calls[3]]
+    with pytest.raises(Refusal, match=r'input "cat_0" row 2: got id -4, want 0 to 499'):
+        calls[1].wait()
     assert np.array_equal(ids, np.concatenate([drawn[0][0], drawn[2][0], ids3]))
     assert np.array_equal(dense, np.concatenate([drawn[0][1], drawn[2][1], drawn[3][1]]))
+
+
+def test_queue_fills_batches_and_keeps_order(bundle: Bundle) -> None:
+    queue = Queue(max_rows=8)
+    calls = [call(*draw(bundle, rows, seed=1)) for rows in (3, 5, 4, 1, 2, 7)]
+    for one in calls:
+        queue.put(one)
+    assert queue.next_batch() == calls[:2]
+    assert queue.next_batch() == calls[2:5]
+    assert queue.next_batch() == calls[5:]

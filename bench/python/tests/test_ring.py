@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rankd_bench_py import ring
 from rankd_bench_py.device import Launch, Part, SimLaunch
 from rankd_bench_py.owner import Owner
-from rankd_bench_py.ring import FAILED, OK, FrontendEnd, Geometry, OwnerEnd
+from rankd_bench_py.ring import FAILED, OK, FrontendEnd, Geometry, OwnerEnd, Reservation
 
 SMALL = Geometry(rows=8, row_floats=16)
 
@@ -27,29 +27,37 @@ def pair(geometry: Geometry = SMALL, owner_bell: int = -1) -> tuple[FrontendEnd,
     return FrontendEnd(fd, geometry, own, owner_bell), OwnerEnd(fd, geometry, owner_bell, own)
 
 
+def reserve(frontend: FrontendEnd, rows: int) -> Reservation:
+    reservation = frontend.reserve(rows)
+    assert reservation is not None
+    return reservation
+
+
 def test_brings_rows_over_and_scores_back() -> None:
     frontend, owner = pair()
-    first = frontend.reserve(3)
-    assert first is not None
-    frontend.rows[first : first + 3] = np.arange(48).reshape(3, 16)
+    reservation = reserve(frontend, 3)
+    frontend.rows[reservation.first : reservation.first + 3] = np.arange(48).reshape(3, 16)
     assert not owner.pending()
-    number = frontend.publish(first, 3)
+    frontend.publish(reservation, 3)
     entry = owner.peek()
     assert entry is not None
     assert np.array_equal(owner.rows[entry.first : entry.first + entry.count].ravel(), np.arange(48))
     owner.take()
     assert owner.peek() is None
+    assert not frontend.came_back()
     assert frontend.take() is None
     owner.complete(np.array([1, 2, 3], np.float32), entry)
+    assert frontend.came_back()
     done = frontend.take()
     assert done is not None
-    assert (done.number, done.scores.tolist(), done.status) == (number, [1, 2, 3], OK)
+    assert done.reservation is reservation
+    assert (done.scores.tolist(), done.status) == ([1, 2, 3], OK)
     assert frontend.in_flight == 0
 
 
 def test_a_failed_entry_comes_back_as_failed() -> None:
     frontend, owner = pair()
-    frontend.publish(frontend.reserve(1) or 0, 1)
+    frontend.publish(reserve(frontend, 1), 1)
     entry = owner.peek()
     assert entry is not None
     owner.take()
@@ -62,38 +70,42 @@ def test_a_failed_entry_comes_back_as_failed() -> None:
 def test_rows_are_in_one_piece_and_never_given_twice() -> None:
     frontend, owner = pair()
     rng = np.random.default_rng(5)
-    used: list[tuple[int, int]] = []  # of entries in flight, oldest first
+    writing: list[Reservation] = []
+    used: list[Reservation] = []
     waits = 0
     for _ in range(3000):
-        rows = int(rng.integers(1, SMALL.rows // 2 + 1))
-        first = frontend.reserve(rows)
-        if first is None:
+        reservation = frontend.reserve(int(rng.integers(1, SMALL.rows // 2 + 1)))
+        if reservation is not None:
+            first, rows = reservation.first, reservation.rows
+            assert first + rows <= SMALL.rows
+            for other in [*writing, *used]:
+                assert first + rows <= other.first or other.first + other.rows <= first
+            writing.append(reservation)
+        else:
             waits += 1
+        if writing and (reservation is None or rng.random() < 0.5):
+            chosen = writing.pop(int(rng.integers(len(writing))))  # not in the order of reservation
+            frontend.publish(chosen, int(rng.integers(1, chosen.rows + 1)))
+            used.append(chosen)
+        if used and (reservation is None or rng.random() < 0.3):
             entry = owner.peek()
-            assert entry is not None, "no room, though nothing is in use"
+            assert entry is not None
             owner.take()
             owner.complete(np.zeros(entry.count, np.float32), entry)
-            assert frontend.take() is not None
-            used.pop(0)
-            continue
-        assert first + rows <= SMALL.rows
-        for start, count in used:
-            assert first + rows <= start or start + count <= first
-        if rng.random() < 0.2:
-            frontend.cancel()
-            continue
-        frontend.publish(first, rows)
-        used.append((first, rows))
+            done = frontend.take()
+            assert done is not None
+            assert done.reservation is used.pop(0)
+            frontend.free(done.reservation)
     assert waits > 100
 
 
 def test_rings_the_bell_only_of_a_side_that_sleeps() -> None:
     frontend, owner = pair()
-    frontend.publish(frontend.reserve(1) or 0, 1)
+    frontend.publish(reserve(frontend, 1), 1)
     with pytest.raises(BlockingIOError):
         os.eventfd_read(owner.bell)
     owner.set_asleep(True)
-    frontend.publish(frontend.reserve(1) or 0, 1)
+    frontend.publish(reserve(frontend, 1), 1)
     assert os.eventfd_read(owner.bell) == 1
     owner.ring()
     assert os.eventfd_read(frontend.bell) == 1
@@ -130,10 +142,9 @@ def _broken() -> NDArray[np.float32]:
 
 def fill(frontend: FrontendEnd, counts: Sequence[int], start: float) -> None:
     for i, count in enumerate(counts):
-        first = frontend.reserve(count)
-        assert first is not None
-        frontend.rows[first : first + count] = start + i
-        frontend.publish(first, count)
+        reservation = reserve(frontend, count)
+        frontend.rows[reservation.first : reservation.first + count] = start + i
+        frontend.publish(reservation, count)
 
 
 def run(device: Recorder, published: Sequence[Sequence[int]], *, merge: bool, max_batch: int) -> list[FrontendEnd]:
@@ -191,6 +202,7 @@ def test_a_sleeping_owner_wakes_for_an_entry() -> None:
         while (done := frontend.take()) is None:
             os.sched_yield()
         assert done.scores.tolist() == [k]
+        frontend.free(done.reservation)
     owner.stop()
     thread.join(10)
     assert not thread.is_alive()
