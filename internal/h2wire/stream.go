@@ -44,7 +44,9 @@ func (s *stream) appendBody(dst []byte, n int) []byte {
 		k := min(n, PrefixBytes-s.done)
 		dst = append(dst, s.head[s.done:][:k]...)
 		s.done += k
-		n -= k
+		if n -= k; n == 0 { // the window may end inside the prefix
+			return dst
+		}
 	}
 	dst = append(dst, s.call.Message[s.done-PrefixBytes:][:n]...)
 	s.done += n
