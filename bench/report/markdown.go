@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"rankd/bench/capacity"
 	"rankd/bench/load"
 )
 
@@ -141,9 +142,24 @@ func (p *page) throughput() {
 			})
 	}
 	p.line("A dash: no load of the plan kept the bound (or fewer than 999 of 1,000 requests were answered).\n")
+	p.price()
 	p.chart("throughput-20ms")
 	p.chart("scaling-")
 	p.chart("p99-")
+}
+
+// price is what a million requests cost on a machine with a known price.
+func (p *page) price() {
+	if p.Suite == nil || p.Suite.PricePerHour == 0 {
+		return
+	}
+	p.line("Cost of a million requests at the throughput with p99 at most 20 ms, on a machine for %.4g an hour:\n", p.Suite.PricePerHour)
+	p.byArm("examples a request", nil, func(f *Figures) string {
+		if f.Within20 == 0 {
+			return "–"
+		}
+		return fmt.Sprintf("%.3g", capacity.CostPerMillion(p.Suite.PricePerHour, f.Within20/float64(f.Rows)))
+	}, func(int) []string { return nil })
 }
 
 func (p *page) single() {

@@ -12,15 +12,17 @@ const (
 
 // Suite is the form of suite.json: what was to be compared, and what became of each arm.
 type Suite struct {
-	Schema      int        `json:"schema"` // load.Schema
-	Platform    string     `json:"platform"`
-	IDs         string     `json:"ids"`
-	MaxVocab    int64      `json:"max_vocab"`
-	Connections int        `json:"connections"`
-	Duration    float64    `json:"duration_s"`
-	Warmup      float64    `json:"warmup_s"`
-	Repeats     int        `json:"repeats"`
-	Arms        []SuiteArm `json:"arms"`
+	Schema      int     `json:"schema"` // load.Schema
+	Platform    string  `json:"platform"`
+	IDs         string  `json:"ids"`
+	MaxVocab    int64   `json:"max_vocab"`
+	Connections int     `json:"connections"`
+	Duration    float64 `json:"duration_s"`
+	Warmup      float64 `json:"warmup_s"`
+	Repeats     int     `json:"repeats"`
+	// PricePerHour is that of the machine; 0: not known.
+	PricePerHour float64    `json:"price_per_hour,omitempty"`
+	Arms         []SuiteArm `json:"arms"`
 }
 
 // SuiteArm is one arm of it.

@@ -154,7 +154,7 @@ func (s *suite) launch(v *variant) launch.Options {
 	switch v.kind {
 	case product:
 		o.Binary, o.Model = s.o.Rankd, s.model
-		o.Flags = append(s.executor(), fmt.Sprintf("--frontends=%d", v.processes), fmt.Sprintf("--frontend-threads=%d", v.threads))
+		o.Flags = append(s.o.Executor(), fmt.Sprintf("--frontends=%d", v.processes), fmt.Sprintf("--frontend-threads=%d", v.threads))
 		if v.flag != "" {
 			o.Flags = append(o.Flags, v.flag)
 		}
@@ -184,12 +184,12 @@ func (s *suite) launch(v *variant) launch.Options {
 	return o
 }
 
-// executor are the flags of rankd for the platform.
-func (s *suite) executor() []string {
-	if s.o.Simulated() {
+// Executor are the flags of rankd for the platform.
+func (o *Options) Executor() []string {
+	if o.Simulated() {
 		return []string{"--executor=sim"}
 	}
-	return []string{"--executor=pjrt", "--platform=" + s.o.Platform, "--executable-cache=" + filepath.Join(s.o.CacheDir, "executables")}
+	return []string{"--executor=pjrt", "--platform=" + o.Platform, "--executable-cache=" + filepath.Join(o.CacheDir, "executables")}
 }
 
 // sortedKeys is for messages whose order must not change.

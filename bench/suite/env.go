@@ -16,6 +16,8 @@ import (
 	"rankd/bench/load"
 )
 
+const environmentName = "env.txt"
+
 // environment describes the machine and how it was used.
 func (s *suite) environment() string {
 	var b strings.Builder

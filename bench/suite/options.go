@@ -46,9 +46,10 @@ type Options struct {
 
 	Source   string // directory of the repository
 	WorkDir  string
-	CacheDir string // models, Python packages, expected scores; may be removed at any time
-	Rankd    string // the command
-	Python   string // an interpreter that has the packages; "": one is made
+	CacheDir string  // models, Python packages, expected scores; may be removed at any time
+	Rankd    string  // the command
+	Python   string  // an interpreter that has the packages; "": one is made
+	Price    float64 // of the machine an hour; 0: not known
 
 	Out      io.Writer // results for people
 	Progress io.Writer
@@ -56,6 +57,11 @@ type Options struct {
 
 // Results is the directory of the results.
 func (o *Options) Results() string { return filepath.Join(o.WorkDir, "results", o.Name) }
+
+// Model is the directory of the bundle.
+func (o *Options) Model() string {
+	return filepath.Join(o.CacheDir, fmt.Sprintf("model-%d", o.MaxVocab))
+}
 
 // Simulated reports whether the accelerator is.
 func (o *Options) Simulated() bool { return o.Platform == Sim }

@@ -152,8 +152,8 @@ func (s *suite) missing(a arm) string {
 	return ""
 }
 
-// digestFiles is a digest of all files below directories, and of single files.
-func digestFiles(paths ...string) (string, error) {
+// DigestFiles is a digest of all files below directories, and of single files.
+func DigestFiles(paths ...string) (string, error) {
 	h := sha256.New()
 	for _, root := range paths {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

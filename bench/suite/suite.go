@@ -42,10 +42,10 @@ func newSuite(o *Options) (*suite, error) {
 			return nil, fmt.Errorf("compare servers: %w", err)
 		}
 	}
-	s := &suite{o: *o, model: filepath.Join(o.CacheDir, fmt.Sprintf("model-%d", o.MaxVocab)), failed: map[string]error{}}
+	s := &suite{o: *o, model: o.Model(), failed: map[string]error{}}
 	s.cpp = filepath.Join(o.CacheDir, "cpp-batch")
 	if s.python = o.Python; s.python == "" {
-		digest, err := digestFiles(filepath.Join(o.Source, pythonDir, "requirements.txt"))
+		digest, err := DigestFiles(filepath.Join(o.Source, pythonDir, "requirements.txt"))
 		if err != nil {
 			return nil, err
 		}
@@ -98,12 +98,28 @@ func (s *suite) open() error {
 		product: {s.o.Rankd}, nothing: {s.o.Rankd}, cpp: {s.cpp},
 		python: {filepath.Join(s.o.Source, pythonDir, "rankd_bench_py"), filepath.Join(s.o.Source, pythonDir, "requirements.txt")},
 	} {
-		if s.sources[k], err = digestFiles(paths...); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if s.sources[k], err = DigestFiles(paths...); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
 	s.machine = machineName()
-	return os.WriteFile(filepath.Join(s.o.Results(), "env.txt"), []byte(s.environment()), 0o644)
+	return s.writeEnvironment()
+}
+
+// Describe writes the description of the machine beside results that were made otherwise.
+func Describe(o Options) error {
+	s, err := newSuite(&o)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(o.Results(), environmentName)); err == nil {
+		return nil
+	}
+	return s.writeEnvironment()
+}
+
+func (s *suite) writeEnvironment() error {
+	return os.WriteFile(filepath.Join(s.o.Results(), environmentName), []byte(s.environment()), 0o644)
 }
 
 // measure goes through the plan: first the sweeps, then the closed loops, whose peaks set the rates of the open ones.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -41,6 +42,9 @@ type suiteConfig struct {
 	Name       string        `flag:"name" help:"of the set of results; empty: smoke, or the platform"`
 	CacheDir   string        `flag:"cache-dir" help:"where models, Python packages and expected scores are kept"`
 	Source     string        `flag:"source" help:"directory of rankd's repository, which has the Python servers"`
+	Parts      []string      `flag:"parts" help:"what is done: servers (the comparison), and for rankd alone capacity, overload, ablation, soak"`
+	Minutes    float64       `flag:"minutes" min:"0.1" max:"10000" help:"length of the soak"`
+	Price      float64       `flag:"price-per-hour" min:"0" help:"of the machine, for the cost of a million requests"`
 	Python     string        `flag:"python" help:"interpreter that has the packages of the Python servers; empty: they are installed"`
 	Prepared   bool          `flag:"prepared" hidden:"true" help:"everything is there and this process is pinned"`
 }
@@ -49,12 +53,13 @@ func defaultSuite() suiteConfig {
 	return suiteConfig{
 		Platform: suite.Sim, Arms: suite.DefaultArms(), MaxVocab: 850_000, IDs: "uniform", Duration: 3 * time.Second, Warmup: time.Second, Repeats: 3,
 		Callers: []int{1, 4, 16, 64, 256}, Sizes: []int{1, 16, 128}, WorkDir: "bench", CacheDir: ".build/bench", Source: ".",
+		Parts: []string{partServers}, Minutes: 30,
 	}
 }
 
 const benchSuiteLong = `Compare servers on this machine: each is started on the same processors with the same model, its answers are
 checked against a reference, it is loaded in closed loops and then in open loops at 50 % and 80 % of its own
-peak, and stopped. An interrupted comparison goes on with the same command; what was measured with the
+peak, and stopped. Then come, with --parts, trials of rankd alone. An interrupted comparison goes on with the same command; what was measured with the
 same configuration is not measured again.
 
 Flags may be written with _ instead of -.`
@@ -96,7 +101,7 @@ func (c *suiteConfig) options(out, progress io.Writer) (suite.Options, error) {
 	o := suite.Options{
 		Name: c.Name, Platform: c.Platform, Arms: c.Arms, Shared: c.Shared, ServerCPUs: c.ServerCPUs, ClientCPUs: c.ClientCPUs,
 		Processes: c.Processes, Threads: c.Threads, MaxVocab: c.MaxVocab, IDs: c.IDs, Duration: c.Duration, Warmup: c.Warmup, Repeats: c.Repeats,
-		Callers: c.Callers, Sizes: c.Sizes, Source: c.Source, WorkDir: c.WorkDir, CacheDir: c.CacheDir, Python: c.Python, Out: out, Progress: progress,
+		Callers: c.Callers, Sizes: c.Sizes, Source: c.Source, WorkDir: c.WorkDir, CacheDir: c.CacheDir, Python: c.Python, Price: c.Price, Out: out, Progress: progress,
 	}
 	if o.Name == "" {
 		o.Name = o.Platform
@@ -125,8 +130,14 @@ func (c *suiteConfig) run(ctx context.Context, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
+	trials := trialParts(o, c)
+	for _, name := range c.Parts {
+		if _, ok := trials[name]; !ok && name != partServers {
+			return withCode(fmt.Errorf("check --parts: got %q, want some of servers, capacity, overload, ablation, soak", name), config.ExitBadConfig)
+		}
+	}
 	if c.DryRun {
-		return suite.DryRun(o)
+		return c.dryRun(o, trials, out)
 	}
 	if !c.Prepared {
 		if err := suite.Prepare(ctx, o); err != nil {
@@ -134,11 +145,35 @@ func (c *suiteConfig) run(ctx context.Context, out, progress io.Writer) error {
 		}
 		return becomePinned(c, o)
 	}
-	path, err := suite.Run(ctx, o)
-	if path != "" {
-		fmt.Fprintln(out, path)
+	var errs []error
+	for _, name := range c.Parts {
+		if ctx.Err() != nil {
+			break
+		}
+		if name == partServers {
+			path, err := suite.Run(ctx, o)
+			errs = append(errs, err)
+			if path != "" {
+				fmt.Fprintln(out, path)
+			}
+			continue
+		}
+		errs = append(errs, trials[name].run(ctx, o, out, progress))
 	}
-	return err
+	return errors.Join(errs...)
+}
+
+func (c *suiteConfig) dryRun(o suite.Options, trials map[string]trialPart, out io.Writer) error {
+	for _, name := range c.Parts {
+		if name == partServers {
+			if err := suite.DryRun(o); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(out, "%s: rankd %s\n", name, strings.Join(trials[name].args, " "))
+	}
+	return nil
 }
 
 // becomePinned runs this command anew on the processors of the client: a process counts its processors only once, when it starts.
