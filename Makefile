@@ -67,6 +67,29 @@ crash: $(PLUGIN) ## real processes killed and stopped at every sync point; 300 f
 	$(TEST_ENV) RANKD_E2E_MATRIX=full RANKD_E2E_KILLS=100 RANKD_E2E_CANCELS=10000 go test -count=1 -timeout 60m -v \
 	  -run '^(TestCrashMatrix|TestMany.*|TestCancelledCallsLeaveNothingBehind)$$' ./e2e
 
+.PHONY: bench-smoke
+bench-smoke: ## compare all servers briefly, in less than five minutes: bench/results/smoke/REPORT.md
+	bench/run_benchmark.sh --smoke
+
+# The three parts of a whole measurement on this machine; each takes less than an hour and goes on where it was interrupted.
+BENCH_PARTS ?= sim server cpu
+
+.PHONY: bench
+bench: $(PLUGIN) ## measure on this machine, under an hour each: BENCH_PARTS="sim server cpu" (servers compared; rankd alone; on the CPU platform)
+	@for part in $(BENCH_PARTS); do \
+	  case $$part in \
+	    sim) bench/run_benchmark.sh --platform sim --shared_tables ;; \
+	    server) bench/run_benchmark.sh --platform sim --parts capacity,overload,ablation ;; \
+	    cpu) bench/run_benchmark.sh --platform cpu --concurrencies 1,16,64 --repeats 1 --duration 8s --warmup 2s ;; \
+	    *) echo "make: BENCH_PARTS: got $$part, want some of sim, server, cpu" >&2; exit 2 ;; \
+	  esac || exit $$?; \
+	done
+
+.PHONY: soak
+soak: MINUTES ?= 30
+soak: ## load rankd steadily for MINUTES (default 30) and see whether anything grows: bench/results/sim/REPORT.md
+	bench/run_benchmark.sh --platform sim --parts soak --minutes $(MINUTES)
+
 .PHONY: lint
 lint: ## the rules of the code base, gofumpt, vet, staticcheck
 	go test -count=1 ./internal/lint/...
