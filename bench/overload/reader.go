@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
-	"golang.org/x/sync/errgroup"
 )
 
 // ReaderOptions say how slow readers behave.
@@ -38,7 +37,7 @@ type ReaderCounts struct {
 // Readers are slow readers at work.
 type Readers struct {
 	cancel context.CancelFunc
-	group  errgroup.Group
+	group  sync.WaitGroup
 	mu     sync.Mutex
 	counts ReaderCounts
 }
@@ -50,23 +49,20 @@ func StartReaders(ctx context.Context, o ReaderOptions) (*Readers, error) {
 	for i := range o.Connections {
 		c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", o.Target)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("start slow reader: %w", err), r.stopWaiting())
+			r.Stop()
+			return nil, fmt.Errorf("start slow reader: %w", err)
 		}
 		x := &reader{o: o, conn: c, parent: r, messages: o.Messages, message: i * len(o.Messages) / o.Connections, framer: http2.NewFramer(c, c), streams: map[uint32]bool{}, next: 1}
-		r.group.Go(func() error { return x.run(ctx) })
+		r.group.Go(func() { x.run(ctx) })
 	}
 	return r, nil
 }
 
-func (r *Readers) stopWaiting() error {
-	r.cancel()
-	return r.group.Wait()
-}
-
 // Stop ends them all.
-func (r *Readers) Stop() (ReaderCounts, error) {
-	err := r.stopWaiting()
-	return r.counts, err
+func (r *Readers) Stop() ReaderCounts {
+	r.cancel()
+	r.group.Wait()
+	return r.counts
 }
 
 func (r *Readers) count(f func(c *ReaderCounts)) {
@@ -99,33 +95,27 @@ const (
 )
 
 // run reads frames and, at its slow rate, lets replies come.
-func (x *reader) run(ctx context.Context) error {
+func (x *reader) run(ctx context.Context) {
 	x.window, x.initial, x.max = defaultWindow, defaultWindow, 1<<30
 	stop := context.AfterFunc(ctx, func() { x.conn.Close() })
 	defer stop()
-	if err := x.greet(); err != nil {
-		return fmt.Errorf("start slow reader: %w", err)
-	}
+	granted, cancel := context.WithCancel(ctx)
 	var granting sync.WaitGroup
-	ctx, cancel := context.WithCancel(ctx)
-	granting.Go(func() { x.grantSlowly(ctx) })
-	for {
-		f, err := x.framer.ReadFrame()
-		if err == nil {
+	err := x.greet()
+	granting.Go(func() { x.grantSlowly(granted) })
+	for err == nil {
+		var f http2.Frame
+		if f, err = x.framer.ReadFrame(); err == nil {
 			err = x.take(f)
 		}
-		if err != nil {
-			if ctx.Err() == nil {
-				x.parent.count(func(c *ReaderCounts) { c.Lost++ })
-			}
-			break
-		}
+	}
+	if ctx.Err() == nil { // nobody but the server has ended it
+		x.parent.count(func(c *ReaderCounts) { c.Lost++ })
 	}
 	cancel()
 	granting.Wait()
 	x.conn.Close()
 	x.parent.count(func(c *ReaderCounts) { c.Open += len(x.streams) })
-	return nil
 }
 
 // greet opens the connection: no stream may send data before it is granted some, but the connection as a whole may.

@@ -152,9 +152,9 @@ func (o *Options) press(ctx context.Context, s *Scenario, l load.Options, p plan
 	}
 	l.Middle = middle
 	s.Result, err = load.Run(ctx, l)
-	counts, stopped := r.Stop()
+	counts := r.Stop()
 	s.Readers = &counts
-	return errors.Join(err, stopped)
+	return err
 }
 
 // recovery is a light load, tried until nothing of it is lost or the time is over: what was queued has to be worked off first.
