@@ -176,7 +176,7 @@ func (s *suite) launch(v *variant) launch.Options {
 		}
 		o.Health = true
 	case cpp:
-		o.Command = []string{s.cpp, "--model", s.model, "--listen", launch.Listen, "--threads", fmt.Sprint(len(s.o.ServerCPUs))}
+		o.Command = []string{s.cpp, "--model", s.model, "--listen", launch.Listen, "--num_threads", fmt.Sprint(len(s.o.ServerCPUs))}
 		o.Health = true
 	case nothing:
 		o.Command = []string{s.o.Rankd, "bench", "null-server", "--listen", launch.Listen, "--threads", fmt.Sprint(len(s.o.ServerCPUs))}

@@ -115,14 +115,42 @@ func (s *suite) installPython(ctx context.Context) error {
 	return os.Rename(made, dir) // its interpreter is called by its path; nothing in it names the folder but scripts that are not used
 }
 
-// buildCPP builds the C++ server.
+// buildCPP builds the C++ server. Why it failed is kept beside it, for the report.
 func (s *suite) buildCPP(ctx context.Context) error {
-	script := filepath.Join(s.o.Source, cppDir, "build.sh")
-	if _, err := os.Stat(script); err != nil {
-		return errors.New("it is not a part of this repository yet")
+	source := filepath.Join(s.o.Source, cppDir)
+	digest, err := DigestFiles(source)
+	if err != nil {
+		return s.cppFailed(errors.New("it is not a part of this repository"))
 	}
-	return s.quietly(ctx, script, s.cpp)
+	marker := filepath.Join(filepath.Dir(s.cpp), "source")
+	if old, _ := os.ReadFile(marker); string(old) == digest { // no answer: it was not built
+		return nil
+	}
+	if _, err := exec.LookPath("cmake"); err != nil {
+		return s.cppFailed(errors.New("cmake is missing: apt-get install cmake g++ pkg-config protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libgrpc++-dev"))
+	}
+	fmt.Fprintln(s.o.Progress, "building the C++ server")
+	dir := filepath.Dir(s.cpp)
+	err = os.RemoveAll(dir) // of another source, or of a machine that lacked something
+	if err == nil {
+		err = s.quietly(ctx, "cmake", "-S", source, "-B", dir, "-DCMAKE_BUILD_TYPE=Release")
+	}
+	if err == nil {
+		err = s.quietly(ctx, "cmake", "--build", dir, "--target", filepath.Base(s.cpp), "--parallel")
+	}
+	if err != nil {
+		return s.cppFailed(err)
+	}
+	return os.WriteFile(marker, []byte(digest), 0o644)
 }
+
+func (s *suite) cppFailed(why error) error {
+	dir := filepath.Dir(s.cpp)
+	return errors.Join(why, os.RemoveAll(s.cpp), os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, whyName), []byte(why.Error()), 0o644))
+}
+
+// whyName is the file that says why there is no C++ server.
+const whyName = "why"
 
 // quietly runs a command and shows what it prints only if it fails.
 func (s *suite) quietly(ctx context.Context, name string, args ...string) error {
@@ -146,7 +174,11 @@ func (s *suite) missing(a arm) string {
 			return "it has no network of its own: simulated accelerator only"
 		}
 		if _, err := os.Stat(s.cpp); err != nil {
-			return "it was not built: apt-get install g++ cmake protobuf-compiler-grpc libgrpc++-dev libprotobuf-dev, then run again"
+			why, err := os.ReadFile(filepath.Join(filepath.Dir(s.cpp), whyName))
+			if err != nil {
+				return "it is not built yet"
+			}
+			return "it was not built: " + string(why)
 		}
 	}
 	return ""

@@ -43,7 +43,7 @@ func newSuite(o *Options) (*suite, error) {
 		}
 	}
 	s := &suite{o: *o, model: o.Model(), failed: map[string]error{}}
-	s.cpp = filepath.Join(o.CacheDir, "cpp-batch")
+	s.cpp = filepath.Join(o.CacheDir, "cpp", "cpp_batch")
 	if s.python = o.Python; s.python == "" {
 		digest, err := DigestFiles(filepath.Join(o.Source, pythonDir, "requirements.txt"))
 		if err != nil {
