@@ -66,6 +66,14 @@ func (o *Options) Model() string {
 // Simulated reports whether the accelerator is.
 func (o *Options) Simulated() bool { return o.Platform == Sim }
 
+// packages names the set of Python packages: the simulated accelerator needs no JAX.
+func (o *Options) packages() string {
+	if o.Simulated() {
+		return Sim
+	}
+	return "jax"
+}
+
 func (o *Options) validate() error {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

@@ -96,6 +96,26 @@ func TestProcessorsAreSplit(t *testing.T) {
 	}
 }
 
+func TestOnlyNeededPackagesAreInstalled(t *testing.T) {
+	const all = `# text
+grpcio==1.2 \
+    --hash=sha256:aa
+jax==3.4 \
+    --hash=sha256:bb \
+    --hash=sha256:cc
+    # via -r requirements.in
+pytest==5.6 \
+    --hash=sha256:dd
+`
+	const grpcio, jax = "# text\ngrpcio==1.2 \\\n    --hash=sha256:aa\n", "jax==3.4 \\\n    --hash=sha256:bb \\\n    --hash=sha256:cc\n    # via -r requirements.in\n"
+	if got := string(needed([]byte(all), false)); got != grpcio {
+		t.Errorf("simulated: got %q", got)
+	}
+	if got := string(needed([]byte(all), true)); got != grpcio+jax {
+		t.Errorf("network: got %q", got)
+	}
+}
+
 func TestRatesAreRound(t *testing.T) {
 	for rate, want := range map[float64]float64{0: 0, 1234.5: 1230, 98765: 98800, 7.777: 7.78} {
 		if got := round(rate); got < want-1e-9 || got > want+1e-9 {

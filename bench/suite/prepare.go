@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"rankd/bench/exam"
@@ -101,11 +103,17 @@ func (s *suite) installPython(ctx context.Context) error {
 	dir := filepath.Dir(filepath.Dir(s.python))
 	fmt.Fprintf(s.o.Progress, "installing the packages of the Python servers into %s\n", dir)
 	made := dir + ".new"
-	requirements := filepath.Join(s.o.Source, pythonDir, "requirements.txt")
-	err := errors.Join(
-		os.RemoveAll(made),
-		s.quietly(ctx, "python3", "-m", "venv", made),
-	)
+	all, err := os.ReadFile(filepath.Join(s.o.Source, pythonDir, "requirements.txt"))
+	if err == nil {
+		err = os.RemoveAll(made)
+	}
+	if err == nil {
+		err = s.quietly(ctx, "python3", "-m", "venv", made)
+	}
+	requirements := filepath.Join(made, "requirements.txt")
+	if err == nil {
+		err = os.WriteFile(requirements, needed(all, !s.o.Simulated()), 0o644)
+	}
 	if err == nil {
 		err = s.quietly(ctx, filepath.Join(made, "bin", "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes", "-r", requirements)
 	}
@@ -113,6 +121,27 @@ func (s *suite) installPython(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("install packages: %w", err), os.RemoveAll(made))
 	}
 	return os.Rename(made, dir) // its interpreter is called by its path; nothing in it names the folder but scripts that are not used
+}
+
+// notServing are packages of the tests, and of what the model's network needs beyond the rest.
+var (
+	notServing = []string{"pytest", "mypy", "ruff", "mypy-extensions", "pluggy", "iniconfig", "packaging", "pygments", "pathspec", "librt", "ast-serialize"}
+	forNetwork = []string{"jax", "jaxlib", "ml-dtypes", "opt-einsum", "scipy"}
+)
+
+// needed leaves out the packages that servers do not need here. Each one is a line that begins with its name and lines of hashes.
+func needed(requirements []byte, network bool) []byte {
+	var out bytes.Buffer
+	kept := true
+	for line := range bytes.Lines(requirements) {
+		if name, _, ok := bytes.Cut(line, []byte("==")); ok && !bytes.ContainsAny(name, " #") {
+			kept = !slices.Contains(notServing, string(name)) && (network || !slices.Contains(forNetwork, string(name)))
+		}
+		if kept {
+			out.Write(line)
+		}
+	}
+	return out.Bytes()
 }
 
 // buildCPP builds the C++ server. Why it failed is kept beside it, for the report.

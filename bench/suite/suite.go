@@ -49,7 +49,7 @@ func newSuite(o *Options) (*suite, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.python = filepath.Join(o.CacheDir, "python-"+digest, "bin", "python")
+		s.python = filepath.Join(o.CacheDir, "python-"+o.packages()+"-"+digest, "bin", "python")
 	}
 	return s, nil
 }
