@@ -85,9 +85,54 @@ func TestBenchCommandsRefuseWhatIsMissing(t *testing.T) {
 		{"monitor"},
 		{"load", "--model", "x", "--mode", "sideways"},
 		{"capacity", "--model", "x", "--objectives", "soon"},
+		{"overload"},
+		{"overload", "--model", "x", "--executor", "pjrt"},
+		{"soak"},
+		{"ablation"},
+		{"ablation", "--model", "x", "--tables", "colour"},
+		{"suite", "--parts", "dance"},
+		{"suite", "--dry-run", "--arms", "cobol", "--source", root},
 	} {
 		if _, err := command(t, append([]string{"bench"}, args...)...); err == nil {
 			t.Errorf("bench %v: got no error", args)
 		}
+	}
+}
+
+func TestComparisonIsPlanned(t *testing.T) {
+	text, err := command(t, "bench", "suite", "--dry_run", "--smoke", "--server_cpus=0", "--client_cpus=1", "--shared_tables", "--cache_dir", t.TempDir(), "--source", root,
+		"--parts=servers,capacity,soak", "--minutes=2", "--request_batch_sizes=1,16", "--price-per-hour=2")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for _, want := range []string{
+		"server [0], client [1]", "[1 16] examples a request", "py-mp-batch-shared: ", "taskset -c 0 ", "--num_processes 2 --shared_tables", "results/smoke",
+		"capacity: rankd bench capacity --model=", "--price-per-hour=2", "--minutes=2",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("got no %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestHalvesShareWhatThereIs(t *testing.T) {
+	c := capacityConfig{Batching: []string{"continuous"}, Connects: []int{1}, Halves: true}
+	e, p := defaultExam(), pacedConfig{ServerCPUs: []int{2, 3, 4, 5}, Connections: 64}
+	sets, err := c.sets(&e, &p)
+	if err != nil || len(sets) != 4 {
+		t.Fatalf("got %v, %v; want four sets", sets, err)
+	}
+	one, two := sets[2], sets[3]
+	if len(one.cpus) != 1 || len(one.cpus[0]) != 4 || len(two.cpus) != 2 || len(two.cpus[0]) != 2 || two.cpus[1][0] != 4 {
+		t.Errorf("got processors %v and %v", one.cpus, two.cpus)
+	}
+	if !strings.Contains(strings.Join(one.flags, " "), "--frontends=4") || strings.Join(two.flags, " ") != "--batching=continuous --frontends=2 --sim-call=700us --sim-row=3us" {
+		t.Errorf("got flags %v and %v", one.flags, two.flags)
+	}
+	if sets[1].connections != 1 || sets[0].connections != 64 {
+		t.Errorf("got %d and %d connections", sets[0].connections, sets[1].connections)
+	}
+	if _, err := c.sets(&e, &pacedConfig{}); err == nil {
+		t.Error("no processors to share: got no error")
 	}
 }
