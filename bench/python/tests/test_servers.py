@@ -41,9 +41,8 @@ class Server:
 
 
 @contextmanager
-def serve(bundle: Bundle, arm: str, device: str, *flags: str, status: int = 0) -> Iterator[Server]:
-    command = [sys.executable, "-m", "rankd_bench_py", "--arm", arm, "--model", str(bundle.directory)]
-    command += ["--listen", "127.0.0.1:0", "--device", device, *flags]
+def serve_command(command: list[str], status: int = 0) -> Iterator[Server]:
+    """Runs a server until the end of the block; then it must end with ``status``."""
     root = str(Path(__file__).resolve().parents[1])
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)
     try:
@@ -59,6 +58,13 @@ def serve(bundle: Bundle, arm: str, device: str, *flags: str, status: int = 0) -
         process.kill()
         process.wait()
         process.stdout.close()  # type: ignore[union-attr]
+
+
+@contextmanager
+def serve(bundle: Bundle, arm: str, device: str, *flags: str, status: int = 0) -> Iterator[Server]:
+    command = [sys.executable, "-m", "rankd_bench_py", "--arm", arm, "--model", str(bundle.directory)]
+    with serve_command([*command, "--listen", "127.0.0.1:0", "--device", device, *flags], status) as running:
+        yield running
 
 
 CASES = [
