@@ -85,7 +85,7 @@ func newBenchSuite() *cobra.Command {
 
 // shrink sets what was not set by hand so that everything takes less than five minutes.
 func (c *suiteConfig) shrink(flags *pflag.FlagSet) {
-	small := suiteConfig{Duration: time.Second, Warmup: 200 * time.Millisecond, Repeats: 1, MaxVocab: 1000, Callers: []int{1, 16, 64}, Sizes: []int{1, 16, 128}}
+	small := suiteConfig{Duration: 800 * time.Millisecond, Warmup: 200 * time.Millisecond, Repeats: 1, MaxVocab: 1000, Callers: []int{1, 16, 64}, Sizes: []int{1, 16, 128}}
 	for name, set := range map[string]func(){
 		"duration": func() { c.Duration = small.Duration }, "warmup": func() { c.Warmup = small.Warmup }, "repeats": func() { c.Repeats = small.Repeats },
 		"max-vocab-size": func() { c.MaxVocab = small.MaxVocab }, "concurrencies": func() { c.Callers = small.Callers },
