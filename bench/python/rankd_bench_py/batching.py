@@ -15,10 +15,6 @@ from rankd_bench_py.wire import Examples, Refusal
 
 MAX_DELAY = 0.001  # seconds that the oldest call waits for company
 
-# Seconds after which a thread must let others run Python. NumPy's calls give the interpreter up while they work; at
-# Python's 5 ms a batcher loses most of its time waiting to get it back from the threads that decode.
-SWITCH_INTERVAL = 0.0005
-
 _INT64 = np.dtype("<i8")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rankd_bench_py.batching import SWITCH_INTERVAL, Call, DeviceError, Inputs, Queue
+from rankd_bench_py.batching import Call, DeviceError, Inputs, Queue
 from rankd_bench_py.bundle import Bundle
 from rankd_bench_py.device import DEPTH, Device, Launch, Part
 from rankd_bench_py.hugemem import Memory
@@ -68,7 +68,6 @@ class BatchBackend:
 
     def __init__(self, bundle: Bundle, table: NDArray[np.float32], device: Device) -> None:
         """Starts the threads."""
-        sys.setswitchinterval(SWITCH_INTERVAL)
         self._device = device
         self._queue = Queue(bundle.max_batch)
         self._lookup = Lookup(bundle, table)

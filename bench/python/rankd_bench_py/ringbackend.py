@@ -1,7 +1,6 @@
 """A frontend's ways from decoded requests to scores through the ring, called by the worker threads of a gRPC server."""
 
 import select
-import sys
 import threading
 import time
 from collections import deque
@@ -9,7 +8,7 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
-from rankd_bench_py.batching import SWITCH_INTERVAL, Call, Inputs, Queue
+from rankd_bench_py.batching import Call, Inputs, Queue
 from rankd_bench_py.bundle import Bundle
 from rankd_bench_py.lookup import Lookup
 from rankd_bench_py.ring import MAX_WAIT, OK, FrontendEnd, Reservation
@@ -62,7 +61,9 @@ class _Ring:
             until = time.monotonic_ns() + self._spin_ns
             while time.monotonic_ns() < until:
                 if end.came_back():
+                    end.set_asleep(True)
                     return
+                time.sleep(0)  # lets the worker threads run Python
             end.set_asleep(True)
         if not end.came_back():
             select.select([end.bell], [], [], MAX_WAIT)
@@ -97,7 +98,6 @@ class BatchRingBackend:
 
     def __init__(self, bundle: Bundle, table: NDArray[np.float32], end: FrontendEnd, spin_seconds: float) -> None:
         """Starts the thread."""
-        sys.setswitchinterval(SWITCH_INTERVAL)
         self._queue = Queue(bundle.max_batch)
         self._lookup = Lookup(bundle, table)
         self._inputs = Inputs(bundle, self._lookup)
