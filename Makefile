@@ -78,7 +78,7 @@ BENCH_PARTS ?= sim server cpu
 bench: $(PLUGIN) ## measure on this machine, under an hour each: BENCH_PARTS="sim server cpu" (servers compared; rankd alone; on the CPU platform)
 	@for part in $(BENCH_PARTS); do \
 	  case $$part in \
-	    sim) bench/run_benchmark.sh --platform sim --shared_tables ;; \
+	    sim) bench/run_benchmark.sh --platform sim --arms rankd,rankd-nobatch,py,py-batch,py-mp,py-mp-batch,py-mp-batch-shared,cpp-batch ;; \
 	    server) bench/run_benchmark.sh --platform sim --parts capacity,overload,ablation ;; \
 	    cpu) bench/run_benchmark.sh --platform cpu --concurrencies 1,16,64 --repeats 1 --duration 8s --warmup 2s ;; \
 	    *) echo "make: BENCH_PARTS: got $$part, want some of sim, server, cpu" >&2; exit 2 ;; \
