@@ -54,6 +54,9 @@ def _parser() -> argparse.ArgumentParser:
         help=f"gRPC worker threads a process; default {THREADS}, or {BATCH_THREADS} where calls wait for a batch",
     )
     parser.add_argument(
+        "--pin", choices=["on", "off"], default="on", help="py-mp arms: keep each frontend on one CPU, in turns"
+    )
+    parser.add_argument(
         "--spin",
         choices=["auto", "on", "off"],
         default="auto",
@@ -105,6 +108,7 @@ def _serve_group(args: argparse.Namespace, bundle: Bundle) -> int:
         shared_tables=args.shared_tables,
         spin_seconds=SPIN_SECONDS if spin else 0.0,
         threads=args.num_threads,
+        pin=args.pin == "on",
     )
     return group.run(
         lambda: _ready(

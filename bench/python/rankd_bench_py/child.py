@@ -34,6 +34,7 @@ class ChildOptions:
     spin_seconds: float = 0.0
     listen: str = ""  # frontend
     threads: int = 8  # frontend
+    cpu: int = -1  # frontend; -1: all of its parent
     tables_fd: int = -1  # frontend; -1: a private copy
 
     def to_json(self) -> str:
@@ -93,6 +94,8 @@ def run_frontend(options: ChildOptions, bundle: Bundle) -> None:
     from rankd_bench_py.wire import Wire
 
     process.block_stop()
+    if options.cpu >= 0:
+        os.sched_setaffinity(0, {options.cpu})
     parent = _Parent(options)
     if options.tables_fd < 0:
         table, memory = tables.load_private(bundle)

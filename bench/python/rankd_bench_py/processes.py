@@ -62,6 +62,7 @@ class Group:
         shared_tables: bool,
         spin_seconds: float,
         threads: int,
+        pin: bool,
     ) -> None:
         """Starts the processes. Raises StartError."""
         self._stopping = False
@@ -77,7 +78,7 @@ class Group:
         bells = [os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) for _ in range(frontends)]
         owner_bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
-        def start(role: str, rings: list[int], bells: list[int]) -> None:
+        def start(role: str, rings: list[int], bells: list[int], cpu: int = -1) -> None:
             status_read, status_write = os.pipe()
             command_read, command_write = os.pipe()
             options = ChildOptions(
@@ -94,6 +95,7 @@ class Group:
                 spin_seconds=spin_seconds,
                 listen=self.address,
                 threads=threads,
+                cpu=cpu,
                 tables_fd=tables_fd if role == "frontend" else -1,
             )
             command = [sys.executable, "-m", "rankd_bench_py.child", options.to_json()]
@@ -107,8 +109,11 @@ class Group:
 
         try:
             start("owner", rings, bells)
-            for fd, bell in zip(rings, bells, strict=True):
-                start("frontend", [fd], [bell])
+            # One processor for all threads of a frontend: they take turns at the interpreter anyway, and passing it to
+            # a thread on another processor takes longer than most of what they do with it.
+            cpus = sorted(os.sched_getaffinity(0))
+            for i, (fd, bell) in enumerate(zip(rings, bells, strict=True)):
+                start("frontend", [fd], [bell], cpus[i % len(cpus)] if pin else -1)
             for fd in [*rings, *bells, owner_bell] + ([tables_fd] if shared_tables else []):
                 os.close(fd)
             self.device, *pages = [c.expect("loaded") for c in self._children]

@@ -167,3 +167,14 @@ def test_leaves_nothing_in_shared_memory(bundle: Bundle) -> None:
         # Files without a name go with their last user, however it ends.
         assert shared
         assert all(link.endswith("(deleted)") for link in shared)
+
+
+@pytest.mark.parametrize("pin", ["on", "off"])
+def test_keeps_frontends_on_one_processor_each(bundle: Bundle, pin: str) -> None:
+    with serve(bundle, "py-mp", "sim", "--num_processes", "3", "--pin", pin) as server:
+        pids = server.details["pids"]
+        assert isinstance(pids, list)
+        own = sorted(os.sched_getaffinity(0))
+        want = [{own[i % len(own)]} if pin == "on" else set(own) for i in range(3)]
+        for pid, cpus in zip(pids[2:], want, strict=True):
+            assert all(os.sched_getaffinity(int(t.name)) == cpus for t in Path(f"/proc/{pid}/task").iterdir())
