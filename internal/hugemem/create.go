@@ -279,6 +279,9 @@ func (o Options) fill(ctx context.Context, f *File, p place) error {
 	if f.Coverage, err = m.Coverage(); err != nil {
 		o.Log.LogAttrs(ctx, slog.LevelWarn, "pages of the mapping are unknown", slog.String("file", o.Name), slog.Any("error", err))
 	} else if p.mode == Collapse && f.Coverage.Mode == Small {
+		if merge == nil { // the kernel said yes and left small pages
+			return errNotMerged
+		}
 		return fmt.Errorf("%w: %w", errNotMerged, merge)
 	}
 	if p.dir == "" {
