@@ -43,6 +43,17 @@ sim: export RANKD_SIM_SCHEDULES ?= 1000000
 sim: ## the ring under a simulated scheduler: RANKD_SIM_SCHEDULES (default 1,000,000) random schedules, small cases exhaustively, mutants
 	go test -tags ringsim -count=1 -timeout 120m -v -run '^(TestSimulation|TestExhaustive|TestAllInterleavings|TestMutantsAreFound)$$' ./shmring
 
+# Left out: tests that start themselves as another process (the emulator's kernel interface cannot), and those that need the
+# address of a SIGBUS or huge pages, which it does not pass on.
+ARM64_SKIP := ^(TestMutantsAreFound|TestLoaderKilledHalfway|TestSegmentOnEachKindOfPages|TestMissingSourcePageIsAnError|TestSourceCutOffWhileLoading|TestI2CountersOutliveKilledWriters)$$
+ARM64_TEST := CGO_ENABLED=0 GOARCH=arm64 go test -count=1 -timeout 30m -exec qemu-aarch64-static -skip '$(ARM64_SKIP)'
+
+.PHONY: arm64
+arm64: ## the ring with its simulation, tables and decoders as arm64 programs under an emulator (package qemu-user-static)
+	@command -v qemu-aarch64-static >/dev/null || { echo "make: qemu-aarch64-static is missing: apt-get install qemu-user-static" >&2; exit 1; }
+	$(ARM64_TEST) ./shmring/... ./tables/... ./internal/bell ./internal/stats ./frontend/bind ./frontend/wire ./model
+	$(ARM64_TEST) -tags ringsim ./shmring
+
 .PHONY: noasm
 noasm: ## the tables with the portable kernel only
 	go test -tags noasm ./tables/...
@@ -66,6 +77,13 @@ e2e-full: $(BIN) $(PLUGIN) ## the process tests at full size: 100,000 verified r
 crash: $(PLUGIN) ## real processes killed and stopped at every sync point; 300 frontends and 100 device owners killed under load
 	$(TEST_ENV) RANKD_E2E_MATRIX=full RANKD_E2E_KILLS=100 RANKD_E2E_CANCELS=10000 go test -count=1 -timeout 60m -v \
 	  -run '^(TestCrashMatrix|TestMany.*|TestCancelledCallsLeaveNothingBehind)$$' ./e2e
+
+# The servers of other languages that rankd is compared with have tests of their own: their scores are the same as rankd's.
+BENCH_VENV := $(BUILD)/bench/test-venv
+.PHONY: bench-test
+bench-test: $(BIN) $(BENCH_VENV)/.installed ## tests of the Python and C++ servers of the comparison (C++ only where its packages are)
+	cd bench/python && $(TEST_ENV) $(CURDIR)/$(BENCH_VENV)/bin/python -m pytest -q tests
+	cd bench/python && $(CURDIR)/$(BENCH_VENV)/bin/python -m mypy && $(CURDIR)/$(BENCH_VENV)/bin/ruff check -q .
 
 .PHONY: bench-smoke
 bench-smoke: ## compare all servers briefly, in less than five minutes: bench/results/smoke/REPORT.md
@@ -121,6 +139,12 @@ $(BIN): $(GO_FILES) go.mod go.sum
 
 $(PLUGIN): deploy/plugins/requirements-cpu.txt
 	deploy/plugins/install_plugin.sh cpu
+	@touch $@
+
+$(BENCH_VENV)/.installed: bench/python/requirements.txt
+	@echo "installing the Python packages of the compared servers into $(BENCH_VENV)"
+	@$(PYTHON) -m venv $(BENCH_VENV)
+	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
 $(VENV)/.installed: python/requirements-test.txt python/pyproject.toml
