@@ -113,11 +113,11 @@ func (m *rateMeter) leave(now time.Duration, away bool) {
 }
 
 // saturated counts a window in which calls waited. The first one may be one in which the device was away; so it begins
-// with the pace from before, as if that had been seen for a whole horizon.
+// with the pace from before, as if that had been seen for a whole horizon. If that is less, it was a light load.
 func (m *rateMeter) saturated(rows float64, span time.Duration, before int64) {
-	if m.busy.weight == 0 && before > 0 {
+	if m.busy.weight == 0 {
 		seen := busyHorizon.Seconds()
-		m.busy = decayed{sum: float64(before) * seen, weight: seen}
+		m.busy = decayed{sum: max(float64(before), rows/span.Seconds()) * seen, weight: seen}
 	}
 	m.busy.add(rows, span.Seconds(), span, busyHorizon)
 	m.full.Store(m.busy.mean())
@@ -137,11 +137,13 @@ func (m *rateMeter) wait(inRegion int64) time.Duration {
 	return time.Duration(stay * min(float64(inRegion)/max(usual, 1), maxGrowth))
 }
 
-// after is the time in which so many rows come back, if the frontend is saturated.
+// after is the time in which so many rows come back, if the frontend is saturated. What comes back now, saturated or not,
+// the device can do.
 func (m *rateMeter) after(rows int64) time.Duration {
 	full := float64(m.full.Load())
 	if full == 0 {
 		return 0
 	}
+	full = max(full, float64(m.pace.Load()))
 	return time.Duration(float64(rows) / full * float64(time.Second))
 }

@@ -69,3 +69,33 @@ func TestTimeWithoutADeviceOwnerIsNoStay(t *testing.T) {
 		t.Errorf("320 rows: got an estimate of %v, want at most %v: the device did 3200 a second", got, want)
 	}
 }
+
+func TestLightLoadIsNotTakenForWhatTheDeviceCanDo(t *testing.T) {
+	var m rateMeter
+	now := time.Duration(0)
+	window := func(rows int, starved bool) {
+		now += 25 * time.Millisecond
+		m.add(rows, now-time.Millisecond, now)
+		m.observe(now, starved, false)
+	}
+	window(0, false)
+	for range 40 {
+		window(1, false) // 40 rows a second
+	}
+	window(50, true) // a crowd: 2000 rows a second, and calls wait
+	window(50, true) // from this window's start on
+	if got, want := m.after(1000), time.Second; got == 0 || got > want {
+		t.Errorf("1000 rows of a crowd that just came: got an estimate of %v, want above 0 and at most %v", got, want)
+	}
+	// The first window in which calls waited may have been one of a device that was away.
+	m = rateMeter{}
+	window(0, true)
+	now += time.Second
+	window(2, true)
+	for range 8 {
+		window(50, true)
+	}
+	if got, want := m.after(1000), time.Second; got == 0 || got > want {
+		t.Errorf("1000 rows after a device that began late: got an estimate of %v, want above 0 and at most %v", got, want)
+	}
+}
