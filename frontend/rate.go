@@ -42,6 +42,8 @@ const (
 	// busyHorizon is how fast the saturated pace forgets. It is longer than pauses that a busy machine brings: a second in
 	// which the device was away, or this process had no CPU, says little about the minute that a call may have.
 	busyHorizon = 2 * time.Second
+	// trusted is how long calls have to have waited before anything is refused because of it.
+	trusted = 100 * time.Millisecond
 )
 
 // decayed is a mean of ratios in which a window counts by its weight and, e-fold for each horizon, by its age.
@@ -112,15 +114,22 @@ func (m *rateMeter) leave(now time.Duration, away bool) {
 	m.away = away
 }
 
-// saturated counts a window in which calls waited. The first one may be one in which the device was away; so it begins
-// with the pace from before, as if that had been seen for a whole horizon. If that is less, it was a light load.
+// saturated counts a window in which calls waited. The first one may be one in which the device was away. So it begins with
+// the pace from before, as if that had been seen for a whole horizon; if that is no more than the window's own, the load was
+// light before, and the window counts as a short one.
 func (m *rateMeter) saturated(rows float64, span time.Duration, before int64) {
-	if m.busy.weight == 0 {
+	switch {
+	case m.busy.weight > 0:
+		m.busy.add(rows, span.Seconds(), span, busyHorizon)
+	case float64(before) > rows/span.Seconds():
 		seen := busyHorizon.Seconds()
-		m.busy = decayed{sum: max(float64(before), rows/span.Seconds()) * seen, weight: seen}
+		m.busy = decayed{sum: float64(before)*seen + rows, weight: seen + span.Seconds()}
+	default:
+		m.busy = decayed{sum: rows / span.Seconds() * rateWindow.Seconds(), weight: rateWindow.Seconds()}
 	}
-	m.busy.add(rows, span.Seconds(), span, busyHorizon)
-	m.full.Store(m.busy.mean())
+	if m.busy.weight >= trusted.Seconds() {
+		m.full.Store(m.busy.mean())
+	}
 }
 
 // maxGrowth bounds how much longer than lately a stay is expected to be because more rows are in the region than lately:
@@ -137,13 +146,11 @@ func (m *rateMeter) wait(inRegion int64) time.Duration {
 	return time.Duration(stay * min(float64(inRegion)/max(usual, 1), maxGrowth))
 }
 
-// after is the time in which so many rows come back, if the frontend is saturated. What comes back now, saturated or not,
-// the device can do.
+// after is the time in which so many rows come back, if the frontend is saturated.
 func (m *rateMeter) after(rows int64) time.Duration {
 	full := float64(m.full.Load())
 	if full == 0 {
 		return 0
 	}
-	full = max(full, float64(m.pace.Load()))
 	return time.Duration(float64(rows) / full * float64(time.Second))
 }
