@@ -115,13 +115,13 @@ func (m *rateMeter) leave(now time.Duration, away bool) {
 }
 
 // saturated counts a window in which calls waited. The first one may be one in which the device was away. So it begins with
-// the pace from before, as if that had been seen for a whole horizon; if that is no more than the window's own, the load was
+// the pace from before, as if that had been seen for a whole horizon; if that is less than the window's own, the load was
 // light before, and the window counts as a short one.
 func (m *rateMeter) saturated(rows float64, span time.Duration, before int64) {
 	switch {
 	case m.busy.weight > 0:
 		m.busy.add(rows, span.Seconds(), span, busyHorizon)
-	case float64(before) > rows/span.Seconds():
+	case float64(before) >= rows/span.Seconds():
 		seen := busyHorizon.Seconds()
 		m.busy = decayed{sum: float64(before)*seen + rows, weight: seen + span.Seconds()}
 	default:
