@@ -81,10 +81,12 @@ type watchStream struct {
 func (w *watchStream) Context() context.Context { return w.ctx }
 
 func (w *watchStream) Send(r *healthpb.HealthCheckResponse) error {
+	w.mu.Lock()
+	w.told = r.GetStatus() // before the watcher can act on it; ending the watch meanwhile does not take back what is being sent
+	w.mu.Unlock()
 	err := w.ServerStreamingServer.Send(r)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.told = r.GetStatus()
 	w.settleLocked()
 	return err
 }
