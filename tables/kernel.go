@@ -6,5 +6,8 @@ type kernel struct {
 	sweep func(*sweepArgs)
 }
 
+// generic is the portable kernel, for processors that have no other and with the build tag noasm.
+var generic = kernel{"generic", sweepGeneric}
+
 // bestKernel is the fastest kernel for this processor.
-func bestKernel() kernel { return kernel{"generic", sweepGeneric} }
+func bestKernel() kernel { return kernels()[0] }

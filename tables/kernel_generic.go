@@ -35,6 +35,8 @@ type sweepArgs struct {
 	rows    int
 	dst     [][]byte
 	strides []int // bytes from one packed row to the next, per array
+
+	line [lineBytes]byte // scratch, for the end of a vector that is no multiple of it
 }
 
 // sweepGeneric is the portable kernel and the specification of the others, which must give the same bits:
