@@ -3,11 +3,14 @@ package frontend
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"rankd/internal/batching"
 	"rankd/internal/child"
 	"rankd/internal/config"
+	"rankd/tables"
 )
 
 // Config is the whole configuration of a frontend process: what the supervisor hands it, and what a person may set.
@@ -35,6 +38,7 @@ type Settings struct {
 	ChunkRows     int           `flag:"chunk-rows" unit:"rows" min:"1" max:"4096" help:"rows looked up and committed at a time"`
 	InlineChunks  int           `flag:"inline-chunks" unit:"chunks" min:"1" help:"chunks of a request that its own connection looks up; the gather workers take the rest"`
 	GatherWorkers int           `flag:"gather-workers" unit:"goroutines" min:"0" max:"256" help:"goroutines that look up the rest of large requests and of those that waited for room; 0: as many as the process has CPUs, at most 8"`
+	LookupKernel  string        `flag:"lookup-kernel" oneof:"auto|avx512|avx2|neon|generic" help:"vector instructions that pool table rows; all give the same bits. auto: the fastest that the processor has"`
 	NoDeadlineMS  int           `flag:"no-deadline-ms" unit:"ms" min:"10" max:"3600000" help:"longest life of a call that brings no deadline, or a later one"`
 	RestartGrace  time.Duration `flag:"restart-grace" unit:"duration" min:"0s" max:"1.5s" help:"how long calls wait for a device owner that is dead and backing off before they are refused"`
 
@@ -65,6 +69,7 @@ func DefaultSettings() Settings {
 		ChunkRows:     16,
 		InlineChunks:  8,
 		GatherWorkers: 0,
+		LookupKernel:  "auto",
 		NoDeadlineMS:  60000,
 		RestartGrace:  time.Second,
 
@@ -97,5 +102,7 @@ func (c *Settings) between() error {
 		c.ServerPendingRows, c.MaxRequestRows)
 	wants(c.InflightBytes >= c.MaxRequestBytes, "--max-inflight-request-bytes is %s, want at least --max-request-bytes, which is %s",
 		c.InflightBytes, c.MaxRequestBytes)
+	wants(c.LookupKernel == "auto" || slices.Contains(tables.KernelNames(), c.LookupKernel), "--lookup-kernel is %s, this processor and build have %s",
+		c.LookupKernel, strings.Join(tables.KernelNames(), ", "))
 	return errors.Join(errs...)
 }

@@ -66,7 +66,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 			return fmt.Errorf("start frontend %d: %w", cfg.Index, err)
 		}
 	}
-	log.Info("ready", "address", listener.Addr().String(), "model", p.manifest.Name, "version", p.manifest.Version)
+	log.Info("ready", "address", listener.Addr().String(), "model", p.manifest.Name, "version", p.manifest.Version, "lookup_kernel", p.tables.Kernel())
 	return finish(ctx, server, served, signals, gone, log)
 }
 
@@ -161,6 +161,11 @@ func attach(cfg *Config, log *slog.Logger) (_ *parts, err error) {
 	p.block = p.page.Frontend(cfg.Index)
 	if p.tables, err = tables.Attach(cfg.TablesFD, p.manifest); err != nil {
 		return nil, err
+	}
+	if cfg.LookupKernel != "auto" {
+		if err := p.tables.UseKernel(cfg.LookupKernel); err != nil {
+			return nil, err
+		}
 	}
 	if err = p.attachRegion(cfg, log); err != nil {
 		return nil, err

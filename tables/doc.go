@@ -6,8 +6,10 @@
 //   - segment: the file with all tables of one model version, named rankd.<instance>.tables.<first 16 digits of its digest>.
 //   - bag: the ids that one row of a request has for one table. Its rows are pooled into one vector.
 //   - plan: the resolved bags of some rows: where each table row lies and what it is multiplied by.
-//   - sweep: one pass of the kernel over the bags of a plan, all tables and several rows in a single call.
-//   - kernel: the loop that reads table rows and adds them up. The portable one in kernel_generic.go is the specification.
+//   - sweep: one pass of the kernel over the bags of a plan, all tables and several rows.
+//   - kernel: the loop that reads table rows and adds them up. The portable one in kernel_generic.go is the specification; the
+//     others are made of tiles, functions in assembly that pool some cache lines of one bag (kernel_tiles_unsafe.go, written by
+//     the module kernelgen).
 //   - policy: what becomes of an id outside [0, rows). Ids inside are never changed.
 //
 // # Invariants

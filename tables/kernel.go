@@ -11,3 +11,12 @@ var generic = kernel{"generic", sweepGeneric}
 
 // bestKernel is the fastest kernel for this processor.
 func bestKernel() kernel { return kernels()[0] }
+
+// KernelNames lists the kernels that run on this processor, the fastest first.
+func KernelNames() []string {
+	var names []string
+	for _, k := range kernels() {
+		names = append(names, k.name)
+	}
+	return names
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -144,6 +145,17 @@ func (s *Set) bind(m *model.Manifest) error {
 func (s *Set) Close() error {
 	s.mem, s.tables = nil, nil
 	return s.mapping.Unmap()
+}
+
+// UseKernel makes Sweep use the kernel of that name. ErrKernel if this processor or build has none.
+func (s *Set) UseKernel(name string) error {
+	for _, k := range kernels() {
+		if k.name == name {
+			s.kernel = k
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: got %q, want one of %s", ErrKernel, name, strings.Join(KernelNames(), ", "))
 }
 
 // Kernel names the kernel that Sweep uses.

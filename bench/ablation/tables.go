@@ -54,8 +54,8 @@ func (s *Setting) Of(l Load) []*load.Result {
 	return list
 }
 
-// Tables are those that can be made now, for a server on some processors.
-func Tables(cpus int) []*Table {
+// Tables are those that can be made now, for a server on some processors that has these lookup kernels.
+func Tables(cpus int, kernels []string) []*Table {
 	busy, small := Load{64, 1}, Load{4, 1}
 	all := []Load{busy, {64, 16}, {16, 128}}
 	frontends := &Table{Name: "frontends and threads", What: "Frontend processes, and processors that each of them uses at once.", Loads: all}
@@ -67,7 +67,7 @@ func Tables(cpus int) []*Table {
 			})
 		}
 	}
-	return []*Table{
+	tables := []*Table{
 		{
 			Name: "batching", What: "When a batch is closed. With off every request is a batch of its own.", Loads: all,
 			Settings: []Setting{
@@ -101,13 +101,25 @@ func Tables(cpus int) []*Table {
 			Settings: []Setting{{Name: "huge pages"}, {Name: "4 KiB pages", Small: true}},
 		},
 	}
+	if len(kernels) > 1 {
+		tables = append(tables, lookupKernels(kernels, all))
+	}
+	return tables
+}
+
+// lookupKernels compares the ways to pool table rows; all give the same bits.
+func lookupKernels(names []string, loads []Load) *Table {
+	t := &Table{Name: "lookup kernel", What: "Vector instructions that pool table rows; generic is portable Go.", Loads: loads}
+	for _, name := range names {
+		t.Settings = append(t.Settings, Setting{Name: name, Flags: []string{"--lookup-kernel=" + name}})
+	}
+	return t
 }
 
 // NotDone lists what there is no second setting for yet.
 func NotDone() []string {
 	return []string{
 		"Transport: there is one only (grpc-go).",
-		"Assembly kernel against the portable one: a build with the tag noasm is compared by bench compare.",
 		"Batching of the lookups with the model against batching of the model only: rankd has no mode for the latter.",
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"rankd/bench/load"
 	"rankd/bench/overload"
 	"rankd/bench/soak"
+	"rankd/tables"
 )
 
 // trial is what commands that start a server and do something to it have in common.
@@ -147,7 +148,7 @@ func (c *ablationConfig) run(ctx context.Context, t *trial, out, progress io.Wri
 		cpus = load.Processors()
 	}
 	var names []string
-	tables := slices.DeleteFunc(ablation.Tables(cpus), func(x *ablation.Table) bool {
+	wanted := slices.DeleteFunc(ablation.Tables(cpus, tables.KernelNames()), func(x *ablation.Table) bool {
 		names = append(names, x.Name)
 		return len(c.Tables) > 0 && !slices.Contains(c.Tables, x.Name)
 	})
@@ -160,7 +161,7 @@ func (c *ablationConfig) run(ctx context.Context, t *trial, out, progress io.Wri
 		return err
 	}
 	f, err := ablation.Run(ctx, ablation.Options{
-		Tables: tables, Rounds: c.Rounds, Load: t.paced.options("", nil), Requests: t.sized,
+		Tables: wanted, Rounds: c.Rounds, Load: t.paced.options("", nil), Requests: t.sized,
 		Start: func(ctx context.Context, s *ablation.Setting) (*launch.Server, error) {
 			o := t.paced.launchOptions(t.binary, &t.exam, s.Flags...)
 			o.SmallPages = s.Small
