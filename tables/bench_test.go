@@ -35,21 +35,18 @@ func benchSet(b *testing.B) (*Set, []Bags) {
 }
 
 // BenchmarkSweep pools 16 examples a call. The tables are small (27 MB), so the figure is about the code more than about
-// the memory; sizes that do not fit a cache are what "rankd bench" measures.
+// the memory; BenchmarkGather is about both.
 func BenchmarkSweep(b *testing.B) {
 	s, bags := benchSet(b)
 	dst := [][]byte{make([]byte, benchBatch*s.strides[0])}
 	var p Plan
-	perExample := func(b *testing.B) {
-		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchBatch, "ns/example")
-	}
 	b.Run("resolved/"+s.Kernel(), func(b *testing.B) {
 		s.Resolve(&p, bags, 0, benchBatch)
 		b.ReportAllocs()
 		for b.Loop() {
 			s.Sweep(&p, dst, 0, benchBatch)
 		}
-		perExample(b)
+		perExample(b, benchBatch)
 	})
 	b.Run("whole/"+s.Kernel(), func(b *testing.B) {
 		b.ReportAllocs()
@@ -60,14 +57,14 @@ func BenchmarkSweep(b *testing.B) {
 			s.Resolve(&p, bags, 0, benchBatch)
 			s.Sweep(&p, dst, 0, benchBatch)
 		}
-		perExample(b)
+		perExample(b, benchBatch)
 	})
 	b.Run("baseline", func(b *testing.B) { // one bag after the other, ids looked up where they are needed
 		b.ReportAllocs()
 		for b.Loop() {
 			naive(s, bags, dst[0], benchBatch)
 		}
-		perExample(b)
+		perExample(b, benchBatch)
 	})
 }
 

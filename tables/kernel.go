@@ -3,11 +3,23 @@ package tables
 // kernel pools the bags of one call; see sweepArgs for what it may rely on and sweepGeneric for what it must give.
 type kernel struct {
 	name  string
-	sweep func(*sweepArgs)
+	tiles tiles // empty: portable
+	ahead int   // ids before its use at which a row is prefetched; at most prefetchPad
+}
+
+func (k *kernel) sweep(a *sweepArgs) {
+	if len(k.tiles) == 0 {
+		sweepGeneric(a)
+		return
+	}
+	k.tiles.sweep(a, k.ahead)
 }
 
 // generic is the portable kernel, for processors that have no other and with the build tag noasm.
-var generic = kernel{"generic", sweepGeneric}
+var generic = kernel{name: "generic"}
+
+// aheadIDs is how far ahead rows are prefetched.
+const aheadIDs = 8
 
 // bestKernel is the fastest kernel for this processor.
 func bestKernel() kernel { return kernels()[0] }

@@ -15,10 +15,10 @@ var (
 func kernels() []kernel {
 	var all []kernel
 	if cpu.X86.HasAVX512F {
-		all = append(all, kernel{"avx512", avx512.sweep})
+		all = append(all, kernel{"avx512", avx512, aheadIDs})
 	}
 	if cpu.X86.HasAVX2 {
-		all = append(all, kernel{"avx2", avx2.sweep})
+		all = append(all, kernel{"avx2", avx2, aheadIDs})
 	}
 	return append(all, generic)
 }

@@ -8,9 +8,6 @@ import (
 // lineBytes is the width of the narrowest tile: a cache line, and what the rows of a segment are padded to.
 const lineBytes = 64
 
-// aheadIDs is how many ids before its use a row is prefetched. At most prefetchPad.
-const aheadIDs = 8
-
 // A tileFunc pools some lines of one bag: dst = factor * Σ weights[i]*row(i), where row(i) starts at mem + addrs[i], as
 // sweepGeneric does it. It reads ids addresses, and as many weights if weights is not nil; a nil factor is none. It prefetches
 // the row at addrs[i+ahead], which must be a valid address. It writes all of its lines.
@@ -22,7 +19,7 @@ type tileFunc func(dst, mem *byte, addrs *uint64, ids, ahead int, weights, facto
 type tiles []tileFunc
 
 // sweep is a kernel made of tiles: it covers the lines of each bag with the widest tiles that fit.
-func (t tiles) sweep(a *sweepArgs) {
+func (t tiles) sweep(a *sweepArgs, ahead int) {
 	mem := unsafe.SliceData(a.mem)
 	bag, id := 0, 0
 	for r := range a.rows {
@@ -41,12 +38,12 @@ func (t tiles) sweep(a *sweepArgs) {
 			at := 0
 			for left := len(out) / lineBytes; left > 0; {
 				k := min(bits.Len(uint(left)), len(t)) - 1
-				t[k](&out[at], (*byte)(unsafe.Add(unsafe.Pointer(mem), at)), addrs, n, aheadIDs, weights, factor)
+				t[k](&out[at], (*byte)(unsafe.Add(unsafe.Pointer(mem), at)), addrs, n, ahead, weights, factor)
 				at += lineBytes << k
 				left -= 1 << k
 			}
 			if at < len(out) {
-				t[0](&a.line[0], (*byte)(unsafe.Add(unsafe.Pointer(mem), at)), addrs, n, aheadIDs, weights, factor)
+				t[0](&a.line[0], (*byte)(unsafe.Add(unsafe.Pointer(mem), at)), addrs, n, ahead, weights, factor)
 				copy(out[at:], a.line[:])
 			}
 			bag++
