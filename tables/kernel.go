@@ -19,7 +19,7 @@ func (k *kernel) sweep(a *sweepArgs) {
 var generic = kernel{name: "generic"}
 
 // aheadIDs is how far ahead rows are prefetched.
-const aheadIDs = 8
+const aheadIDs = 12
 
 // bestKernel is the fastest kernel for this processor.
 func bestKernel() kernel { return kernels()[0] }
