@@ -81,7 +81,7 @@ crash: $(PLUGIN) ## real processes killed and stopped at every sync point; 300 f
 # The servers of other languages that rankd is compared with have tests of their own: their scores are the same as rankd's.
 BENCH_VENV := $(BUILD)/bench/test-venv
 .PHONY: bench-test
-bench-test: $(BIN) $(BENCH_VENV)/.installed ## tests of the Python and C++ servers of the comparison (C++ only where its packages are)
+bench-test: $(BIN) $(BENCH_VENV)/.installed ## tests of the Python and C++ servers of the comparison (C++ only where it was built: bench/cpp/README.md)
 	cd bench/python && $(TEST_ENV) $(CURDIR)/$(BENCH_VENV)/bin/python -m pytest -q tests
 	cd bench/python && $(CURDIR)/$(BENCH_VENV)/bin/python -m mypy && $(CURDIR)/$(BENCH_VENV)/bin/ruff check -q .
 

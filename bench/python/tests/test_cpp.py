@@ -25,7 +25,7 @@ def binary() -> Path:
     path = Path(os.environ.get("RANKD_CPP_BATCH", ROOT / ".build" / "bench" / "cpp" / "cpp_batch"))
     if not path.exists():
         text = f"{path} is missing: build it as bench/cpp/README.md says, or set RANKD_CPP_BATCH"
-        if os.environ.get("RANKD_REQUIRE_SERVER"):
+        if os.environ.get("RANKD_REQUIRE_CPP"):
             pytest.fail(text)
         pytest.skip(text)
     return path
