@@ -63,7 +63,8 @@ func badPath(p string) string {
 	return ""
 }
 
-// OpenTable opens the file of table i and returns its tensor, checked against the manifest: RowDType, [Rows, Dim].
+// OpenTable opens the file of table i and returns its tensor, checked against the manifest: RowDType, [Rows, Dim], or for int8
+// rows uint8, [Rows, Dim+8].
 // The caller closes the file.
 func (b *Bundle) OpenTable(i int) (*Tensors, Tensor, error) {
 	t := &b.Manifest.Tables[i]
@@ -71,7 +72,8 @@ func (b *Bundle) OpenTable(i int) (*Tensors, Tensor, error) {
 	if err != nil {
 		return nil, Tensor{}, fmt.Errorf("open table %q: %w", t.Name, err)
 	}
-	x, err := file.Want(t.Tensor, t.RowDType, t.Rows, int64(t.Dim))
+	kind, width := t.Stored()
+	x, err := file.Want(t.Tensor, kind, t.Rows, width)
 	if err != nil {
 		_ = file.Close()
 		return nil, Tensor{}, fmt.Errorf("open table %q: %w", t.Name, err)

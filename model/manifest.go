@@ -32,9 +32,9 @@ type Table struct {
 	Hotness  int         `json:"hotness"`   // ids a bag; 0 means ragged
 	Combiner string      `json:"combiner"`  // "sum", "mean" or "sqrtn"
 	IDPolicy string      `json:"id_policy"` // "reject", "clamp", "zero" or "hash-mod"
-	RowDType dtype.DType `json:"row_dtype"` // float32 in this format version
+	RowDType dtype.DType `json:"row_dtype"` // one of RowDTypes
 	File     string      `json:"file"`      // safetensors file, relative
-	Tensor   string      `json:"tensor"`    // its tensor, [Rows, Dim]
+	Tensor   string      `json:"tensor"`    // its tensor, [Rows, Dim]; int8: [Rows, Dim+8] of uint8
 	Slot     Slot        `json:"slot"`      // where the pooled vector goes: Dim float32
 }
 

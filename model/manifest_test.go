@@ -86,7 +86,7 @@ func TestValidateNamesEveryViolation(t *testing.T) {
 		{"hotness", func(m *Manifest) { m.Tables[0].Hotness = -1 }, []string{"tables[0].hotness: got -1, want 0 to 1048576"}},
 		{"combiner", func(m *Manifest) { m.Tables[0].Combiner = "max" }, []string{`tables[0].combiner: got "max", want one of sum, mean, sqrtn`}},
 		{"policy", func(m *Manifest) { m.Tables[0].IDPolicy = "" }, []string{`tables[0].id_policy: got "", want one of reject, clamp, zero, hash-mod`}},
-		{"row type", func(m *Manifest) { m.Tables[0].RowDType = dtype.Int8 }, []string{"tables[0].row_dtype: got int8, want float32"}},
+		{"row type", func(m *Manifest) { m.Tables[0].RowDType = dtype.Int32 }, []string{"tables[0].row_dtype: got int32, want one of [float32 float16 bfloat16 int8]"}},
 		{"tensor", func(m *Manifest) { m.Tables[0].Tensor = "" }, []string{`tables[0].tensor: got "", want the name of a tensor`}},
 		{"path above the bundle", func(m *Manifest) { m.Tables[0].File = "../a" }, []string{`tables[0].file: got "../a", want a clean relative path with slashes, inside the bundle`}},
 		{"absolute path", func(m *Manifest) { m.Program.Weights = "/a" }, []string{`program.weights: got "/a", want a clean relative path with slashes, inside the bundle`}},

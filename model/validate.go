@@ -137,7 +137,9 @@ func (v *validator) tables() {
 		v.between(field+".hotness", int64(t.Hotness), 0, maxHotness)
 		v.oneOf(field+".combiner", t.Combiner, Combiners())
 		v.oneOf(field+".id_policy", t.IDPolicy, IDPolicies())
-		v.float32(field+".row_dtype", t.RowDType)
+		if !slices.Contains(RowDTypes(), t.RowDType) {
+			v.add(field+".row_dtype", t.RowDType, "one of %v", RowDTypes())
+		}
 		v.file(field+".file", t.File)
 		if t.Tensor == "" || t.Tensor == metadataKey || !utf8.ValidString(t.Tensor) {
 			v.add(field+".tensor", strconv.Quote(t.Tensor), "the name of a tensor")

@@ -26,7 +26,7 @@
 //
 // # Layout
 //
-// Segment layout, version 1. Little-endian. Offsets in bytes from the start of the file. The loader writes everything, the
+// Segment layout, version 2. Little-endian. Offsets in bytes from the start of the file. The loader writes everything, the
 // others only read.
 //
 //	offset   size  field        ordering
@@ -43,7 +43,8 @@
 //	0x080   n*128  descriptors, one a table
 //	               names, one after the other
 //	               zero row, 64-byte aligned
-//	               tables, 64-byte aligned, in the order of the manifest; rows padded with zeros to a multiple of 64 bytes
+//	               tables, 64-byte aligned, in the order of the manifest; rows padded with zeros to a multiple of 64 bytes, those of
+//	               int8 to a multiple of 8; 64 bytes at least behind the last one, which kernels may read
 //
 // A descriptor:
 //
@@ -69,6 +70,11 @@
 // and so does a divisor of zero. Unlike safe_embedding_lookup_sparse nothing is dropped: a weight of zero or below counts, and
 // an id outside the table falls under its policy. The divisor is computed in float64 and its reciprocal rounded once to
 // float32; the sum is multiplied by it at the end. A product w·x is rounded before it is added: no fused multiply-add.
+//
+// # Row types
+//
+// float16 and bfloat16 elements are widened exactly. A row of int8 is dim bytes q, then scale and bias in float32, x = scale·q + bias
+// (FBGEMM's fused 8-bit row): the kernels add round(s·q), with s = round(w·scale), and the sum of all round(w·bias) once at the end.
 //
 // # Policies
 //

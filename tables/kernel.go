@@ -3,16 +3,16 @@ package tables
 // kernel pools the bags of one call; see sweepArgs for what it may rely on and sweepGeneric for what it must give.
 type kernel struct {
 	name  string
-	tiles tiles // empty: portable
-	ahead int   // ids before its use at which a row is prefetched; at most prefetchPad
+	tiles *[forms]tiles // nil: portable
+	ahead int           // ids before its use at which a row is prefetched; at most prefetchPad
 }
 
 func (k *kernel) sweep(a *sweepArgs) {
-	if len(k.tiles) == 0 {
+	if k.tiles == nil {
 		sweepGeneric(a)
 		return
 	}
-	k.tiles.sweep(a, k.ahead)
+	sweepTiles(a, k.tiles, k.ahead)
 }
 
 // generic is the portable kernel, for processors that have no other and with the build tag noasm.

@@ -6,7 +6,8 @@ import "math"
 type column struct {
 	array    int // index into sweepArgs.dst and sweepArgs.strides
 	offset   int // bytes from the start of the packed row
-	dim      int // float32 elements
+	dim      int // elements
+	form     form
 	weighted bool
 	scaled   bool
 }
@@ -18,8 +19,7 @@ const prefetchPad = 32
 // sweepArgs is one call of a kernel: rows packed rows, for each of them all columns in order, one bag each.
 //
 // Preconditions, which Resolve and Sweep establish so that a kernel needs no checks:
-//   - Every address is the offset in mem of a row of its column, 64-byte aligned as the start of mem is: at least 4*dim
-//     bytes from it lie inside mem.
+//   - Every address is the offset in mem of a row of its column; mem goes on for lineBytes after the last row.
 //   - lens, and scales if not nil, have rows*len(columns) entries; addrs, and weights if not nil, have at least the sum
 //     of lens, and addrs has prefetchPad valid entries more.
 //   - scales is not nil if a column is scaled, weights is not nil if one is weighted.
@@ -47,6 +47,14 @@ type sweepArgs struct {
 //	acc = acc * scale                                           only if the column is scaled
 //	store acc
 //
+// Elements of float16 and bfloat16 are widened, which is exact. A row of int8 has elements q from 0 to 255, a scale and a bias:
+//
+//	acc = +0 in every element, beta = +0
+//	for each id of the bag, in order:  s, b = scale, bias       if the column is not weighted
+//	                                   s, b = round(w*scale), round(w*bias)   if it is
+//	                                   acc = acc + round(s*q),  beta = beta + b
+//	acc = acc + beta
+//
 // So an empty bag gives +0, a bag of one row gives x + 0, and an unweighted sum multiplies nothing. Every value, also the
 // padding of a packed row, that is not part of a column's dim elements is left as it was.
 func sweepGeneric(a *sweepArgs) {
@@ -57,14 +65,25 @@ func sweepGeneric(a *sweepArgs) {
 			out := a.dst[col.array][r*a.strides[col.array]+col.offset:][:4*col.dim]
 			clear(out)
 			end := id + int(a.lens[bag])
-			if col.weighted {
-				for ; id < end; id++ {
-					addScaled(out, a.mem[a.addrs[id]:], a.weights[id])
+			beta := float32(0)
+			for ; id < end; id++ {
+				row, w := a.mem[a.addrs[id]:], float32(1)
+				if col.weighted {
+					w = a.weights[id]
 				}
-			} else {
-				for ; id < end; id++ {
-					add(out, a.mem[a.addrs[id]:])
+				switch {
+				case col.form == int8s:
+					beta += addBytes(out, row, w)
+				case col.form != float32s:
+					addHalves(out, row, w, col.form)
+				case col.weighted:
+					addScaled(out, row, w)
+				default:
+					add(out, row)
 				}
+			}
+			if col.form == int8s {
+				shift(out, beta)
 			}
 			if col.scaled {
 				scale(out, a.scales[bag])
@@ -90,6 +109,35 @@ func addScaled(out, row []byte, w float32) {
 		o, x := out[i:i+4:i+4], row[i:i+4:i+4]
 		product := float32(w * math.Float32frombits(le.Uint32(x))) // the conversion forbids a fused multiply-add
 		le.PutUint32(o, math.Float32bits(math.Float32frombits(le.Uint32(o))+product))
+	}
+}
+
+// addHalves adds w times the elements of row, of two bytes each, to those of out. A weight of one changes no bit.
+func addHalves(out, row []byte, w float32, f form) {
+	for k := range len(out) / 4 {
+		o := out[4*k : 4*k+4 : 4*k+4]
+		product := float32(w * f.widen(row, k))
+		le.PutUint32(o, math.Float32bits(math.Float32frombits(le.Uint32(o))+product))
+	}
+}
+
+// addBytes adds w times the scaled elements of row to those of out, and gives w times its bias.
+func addBytes(out, row []byte, w float32) float32 {
+	dim := len(out) / 4
+	s := float32(w * math.Float32frombits(le.Uint32(row[dim:])))
+	for k := range dim {
+		o := out[4*k : 4*k+4 : 4*k+4]
+		product := float32(s * float32(row[k]))
+		le.PutUint32(o, math.Float32bits(math.Float32frombits(le.Uint32(o))+product))
+	}
+	return float32(w * math.Float32frombits(le.Uint32(row[dim+4:])))
+}
+
+// shift adds b to the elements of out.
+func shift(out []byte, b float32) {
+	for i := 0; i+4 <= len(out); i += 4 {
+		o := out[i : i+4 : i+4]
+		le.PutUint32(o, math.Float32bits(math.Float32frombits(le.Uint32(o))+b))
 	}
 }
 

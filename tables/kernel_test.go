@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"rankd/internal/dtype"
 )
 
 // arena is memory that ends where no more may be touched: the page behind it faults.
@@ -45,6 +47,29 @@ func fill(rng *rand.Rand, b []byte, strange float64) {
 	}
 }
 
+var rowDTypes = [forms]dtype.DType{dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Int8}
+
+// fillRow writes a random row. Halves are any 16 bits: infinities, NaNs and the smallest numbers are among them.
+func fillRow(rng *rand.Rand, row []byte, f form, dim int, strange float64) {
+	switch f {
+	case float32s:
+		fill(rng, row[:4*dim], strange)
+	case int8s:
+		for k := range dim {
+			row[k] = byte(rng.Uint32())
+		}
+		fill(rng, row[dim:dim+8], strange)
+	default:
+		for k := range dim {
+			h := uint16(rng.Uint32())
+			if rng.Float64() >= strange {
+				h &^= 1 << 14 // an exponent in the lower half: small numbers
+			}
+			le.PutUint16(row[2*k:], h)
+		}
+	}
+}
+
 // problem is a random call of a kernel. Rows of all columns lie in one arena and end at its end; all slots of a packed row
 // have some bytes between them, at any alignment.
 func problem(t testing.TB, rng *rand.Rand, dims []int) sweepArgs {
@@ -52,23 +77,29 @@ func problem(t testing.TB, rng *rand.Rand, dims []int) sweepArgs {
 	strange := []float64{0, 0.01, 0.3}[rng.IntN(3)]
 	a := sweepArgs{rows: 1 + rng.IntN(4)}
 	size := 0
-	for _, dim := range dims {
-		size += tableRows * int(align(int64(4*dim)))
+	kinds := make([]form, len(dims))
+	strides := make([]int, len(dims))
+	for i, dim := range dims {
+		kinds[i] = form(rng.IntN(int(forms)))
+		strides[i] = int(strideOf(rowDTypes[kinds[i]], dim))
+		size += int(align(int64(tableRows * strides[i])))
 	}
-	mem := newArena(t, size)
-	fill(rng, mem.mem, strange)
+	mem := newArena(t, size+line) // kernels may read a line beyond the last row
 	a.mem = mem.mem
 	var base []uint64
 	offset, at := rng.IntN(9), 0
-	for _, dim := range dims {
-		a.columns = append(a.columns, column{offset: offset, dim: dim, weighted: rng.IntN(3) == 0, scaled: rng.IntN(3) == 0})
+	for i, dim := range dims {
+		a.columns = append(a.columns, column{offset: offset, dim: dim, form: kinds[i], weighted: rng.IntN(3) == 0, scaled: rng.IntN(3) == 0})
 		base = append(base, uint64(at))
 		offset += 4*dim + rng.IntN(9)
-		at += tableRows * int(align(int64(4*dim)))
+		for r := range tableRows {
+			fillRow(rng, a.mem[at+r*strides[i]:], kinds[i], dim, strange)
+		}
+		at += int(align(int64(tableRows * strides[i])))
 	}
 	a.strides = []int{offset}
 	for range a.rows {
-		for c, dim := range dims {
+		for c := range dims {
 			n := rng.IntN(4)
 			if rng.IntN(8) == 0 {
 				n = 40
@@ -76,7 +107,7 @@ func problem(t testing.TB, rng *rand.Rand, dims []int) sweepArgs {
 			a.lens = append(a.lens, uint32(n))
 			a.scales = append(a.scales, float32(rng.NormFloat64()))
 			for range n {
-				a.addrs = append(a.addrs, base[c]+uint64(rng.IntN(tableRows))*uint64(align(int64(4*dim))))
+				a.addrs = append(a.addrs, base[c]+uint64(rng.IntN(tableRows)*strides[c]))
 				w := float32(rng.NormFloat64())
 				if rng.Float64() < strange {
 					w = special[rng.IntN(len(special))]

@@ -5,49 +5,65 @@ import (
 	"unsafe"
 )
 
-// lineBytes is the width of the narrowest tile: a cache line, and what the rows of a segment are padded to.
-const lineBytes = 64
+// A line of sums is what the narrowest tile gives: a cache line of float32.
+const (
+	lineBytes    = 64
+	lineElements = lineBytes / 4
+)
 
-// A tileFunc pools some lines of one bag: dst = factor * Σ weights[i]*row(i), where row(i) starts at mem + addrs[i], as
+// A tileFunc pools some lines of sums of one bag: dst = factor * Σ weights[i]*row(i), where row(i) starts at mem + addrs[i], as
 // sweepGeneric does it. It reads ids addresses, and as many weights if weights is not nil; a nil factor is none. It prefetches
-// the row at addrs[i+ahead], which must be a valid address. It writes all of its lines.
+// the row at addrs[i+ahead], which must be a valid address. It reads and writes all of its lines. Rows of int8 have their scale
+// tail bytes behind row(i), and their bias behind that.
 //
 // It runs without a check and without a point of preemption, so it gets one bag at a time.
-type tileFunc func(dst, mem *byte, addrs *uint64, ids, ahead int, weights, factor *float32)
+type tileFunc func(dst, mem *byte, addrs *uint64, ids, ahead int, weights, factor *float32, tail int)
 
 // tiles are the tileFuncs for 1, 2, 4 and so on lines.
 type tiles []tileFunc
 
-// sweep is a kernel made of tiles: it covers the lines of each bag with the widest tiles that fit.
-func (t tiles) sweep(a *sweepArgs, ahead int) {
-	mem := unsafe.SliceData(a.mem)
+// bagArgs are what the tiles of one bag have in common.
+type bagArgs struct {
+	mem             unsafe.Pointer
+	addrs           *uint64
+	ids, ahead      int
+	weights, factor *float32
+}
+
+// sweepTiles is a kernel made of tiles.
+func sweepTiles(a *sweepArgs, kinds *[forms]tiles, ahead int) {
+	mem := unsafe.Pointer(unsafe.SliceData(a.mem))
 	bag, id := 0, 0
 	for r := range a.rows {
 		for c := range a.columns {
 			col := &a.columns[c]
-			n := int(a.lens[bag])
-			var weights, factor *float32
-			if col.weighted && n > 0 {
-				weights = &a.weights[id]
+			b := bagArgs{mem: mem, addrs: &a.addrs[id], ids: int(a.lens[bag]), ahead: ahead}
+			if col.weighted && b.ids > 0 {
+				b.weights = &a.weights[id]
 			}
 			if col.scaled {
-				factor = &a.scales[bag]
+				b.factor = &a.scales[bag]
 			}
 			out := a.dst[col.array][r*a.strides[col.array]+col.offset:][:4*col.dim]
-			addrs := &a.addrs[id]
-			at := 0
-			for left := len(out) / lineBytes; left > 0; {
-				k := min(bits.Len(uint(left)), len(t)) - 1
-				t[k](&out[at], (*byte)(unsafe.Add(unsafe.Pointer(mem), at)), addrs, n, ahead, weights, factor)
-				at += lineBytes << k
-				left -= 1 << k
-			}
-			if at < len(out) {
-				t[0](&a.line[0], (*byte)(unsafe.Add(unsafe.Pointer(mem), at)), addrs, n, ahead, weights, factor)
-				copy(out[at:], a.line[:])
-			}
+			kinds[col.form].pool(&b, out, col, &a.line)
 			bag++
-			id += n
+			id += b.ids
 		}
+	}
+}
+
+// pool covers the lines of a bag with the widest tiles that fit. What is left of a line goes through scratch: no more than the
+// vector may be written. Reading more is fine, since rows or the segment go on.
+func (t tiles) pool(b *bagArgs, out []byte, col *column, scratch *[lineBytes]byte) {
+	at := 0 // elements
+	for left := col.dim / lineElements; left > 0; {
+		k := min(bits.Len(uint(left)), len(t)) - 1
+		t[k](&out[4*at], (*byte)(unsafe.Add(b.mem, at*col.form.bytes())), b.addrs, b.ids, b.ahead, b.weights, b.factor, (col.dim-at)*col.form.bytes())
+		at += lineElements << k
+		left -= 1 << k
+	}
+	if at < col.dim {
+		t[0](&scratch[0], (*byte)(unsafe.Add(b.mem, at*col.form.bytes())), b.addrs, b.ids, b.ahead, b.weights, b.factor, (col.dim-at)*col.form.bytes())
+		copy(out[4*at:], scratch[:])
 	}
 }

@@ -34,6 +34,16 @@ func (t tableLayout) bytes() int64 { return t.rows * int64(t.stride) }
 
 func align(n int64) int64 { return (n + line - 1) &^ (line - 1) }
 
+// strideOf is the distance from a row to the next. Rows begin with a line; those of int8 at a multiple of 8, so that a row of
+// 128 takes 136 bytes and not 192, and still lies in three lines.
+func strideOf(d dtype.DType, dim int) int64 {
+	bytes := int64(model.RowBytes(d, dim))
+	if d == dtype.Int8 {
+		return (bytes + 7) &^ 7
+	}
+	return align(bytes)
+}
+
 // layoutOf computes the layout for a validated manifest. fileBytes is left 0.
 func layoutOf(m *model.Manifest) (layout, error) {
 	var l layout
@@ -43,12 +53,12 @@ func layoutOf(m *model.Manifest) (layout, error) {
 	}
 	names, longest := int64(0), int64(0)
 	for _, t := range m.Tables {
-		if t.RowDType != dtype.Float32 {
-			return layout{}, fmt.Errorf("lay out table %q: row dtype: got %v, want %v", t.Name, t.RowDType, dtype.Float32)
+		if _, known := formOf[t.RowDType]; !known {
+			return layout{}, fmt.Errorf("lay out table %q: row dtype: got %v, want one of %v", t.Name, t.RowDType, model.RowDTypes())
 		}
-		stride := align(int64(t.Dim) * int64(t.RowDType.Size()))
+		stride := strideOf(t.RowDType, t.Dim)
 		names += int64(len(t.Name))
-		longest = max(longest, stride)
+		longest = max(longest, align(stride))
 		l.tables = append(l.tables, tableLayout{
 			name: t.Name, rows: t.Rows, stride: int(stride), dim: t.Dim, dtype: t.RowDType,
 		})
@@ -62,24 +72,30 @@ func layoutOf(m *model.Manifest) (layout, error) {
 			return layout{}, fmt.Errorf("lay out table %q: %d rows of %d do not fit", t.name, t.rows, t.dim)
 		}
 		t.offset = end
-		end += t.bytes()
+		end += align(t.bytes())
 	}
 	return l, nil
 }
 
 func (l *layout) namesOffset() int64 { return headerBytes + int64(len(l.tables))*descriptorBytes }
 
-// used is the number of bytes that a segment needs.
+// used is the number of bytes that a segment needs: a line beyond the last row, since kernels read whole lines of sums.
 func (l *layout) used() int64 {
 	if len(l.tables) == 0 {
 		return l.dataOffset
 	}
 	last := l.tables[len(l.tables)-1]
-	return last.offset + last.bytes()
+	return last.offset + align(last.bytes()) + line
 }
 
 // dataBytes is the size of the tables alone, padding included.
-func (l *layout) dataBytes() int64 { return l.used() - l.dataOffset }
+func (l *layout) dataBytes() int64 {
+	n := int64(0)
+	for _, t := range l.tables {
+		n += t.bytes()
+	}
+	return n
+}
 
 var (
 	le         = binary.LittleEndian
@@ -162,8 +178,9 @@ func (l *layout) decodeTables(descriptors, names []byte) error {
 			dtype: dtype.DType(le.Uint32(d[offDType:])),
 		}
 		names = names[nameBytes:]
-		if t.offset < l.dataOffset || t.offset > l.fileBytes || t.offset%line != 0 || t.stride <= 0 || t.stride%line != 0 ||
-			t.dim < 1 || t.dim > t.stride/max(1, t.dtype.Size()) || t.rows < 1 || t.rows > (l.fileBytes-t.offset)/int64(t.stride) {
+		_, known := formOf[t.dtype]
+		if !known || t.dim < 1 || int64(t.stride) != strideOf(t.dtype, t.dim) || t.offset < l.dataOffset || t.offset > l.fileBytes-line ||
+			t.offset%line != 0 || t.rows < 1 || t.rows > (l.fileBytes-line-t.offset)/int64(t.stride) {
 			return fmt.Errorf("%w: table %q: got offset %d, %d rows, stride %d, dim %d", ErrGeometry, t.name, t.offset, t.rows, t.stride, t.dim)
 		}
 		longest = max(longest, int64(t.stride))

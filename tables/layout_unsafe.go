@@ -7,7 +7,7 @@ import (
 )
 
 // version is raised by every change of the layout.
-const version = 1
+const version = 2
 
 // magic reads "rankdTBL" in a hexdump.
 const magic = 'r' | 'a'<<8 | 'n'<<16 | 'k'<<24 | 'd'<<32 | 'T'<<40 | 'B'<<48 | 'L'<<56

@@ -363,7 +363,7 @@ func TestBroadcastEqualsRepetition(t *testing.T) {
 	}
 	counted := *s
 	pooled := 0
-	counted.kernel = kernel{name: "counting", tiles: tiles{func(_, _ *byte, _ *uint64, _, _ int, _, _ *float32) { pooled++ }}}
+	counted.kernel = kernel{name: "counting", tiles: &[forms]tiles{{func(_, _ *byte, _ *uint64, _, _ int, _, _ *float32, _ int) { pooled++ }}}}
 	lookup(t, &counted, once, 4)
 	if pooled != 2+4*2 { // a vector of 20 elements is two lines
 		t.Errorf("pooled lines: got %d, want 2 broadcast and 4 times 2 of their own", pooled)

@@ -70,7 +70,7 @@ func (s *Set) Resolve(p *Plan, bags []Bags, first, n int) {
 	for i := range bags {
 		b, t := &bags[i], &s.tables[i]
 		if b.Broadcast && n > 1 {
-			p.once.column(i, column{array: 0, offset: at, dim: t.col.dim}, t, b)
+			p.once.column(i, column{array: 0, offset: at, dim: t.col.dim, form: t.col.form}, t, b)
 			p.copies = append(p.copies, broadcast{at, t.col.array, t.col.offset, 4 * t.col.dim})
 			at += int(align(int64(4 * t.col.dim)))
 		} else {

@@ -134,7 +134,7 @@ func (s *Set) bind(m *model.Manifest) error {
 		}
 		s.tables = append(s.tables, table{
 			name: t.Name, base: uint64(l.offset), rows: uint64(l.rows), stride: uint64(l.stride),
-			policy: pol, combiner: com, col: column{array: a, offset: o, dim: t.Dim},
+			policy: pol, combiner: com, col: column{array: a, offset: o, dim: t.Dim, form: formOf[t.RowDType]},
 		})
 		s.tables[i].outside(uint64(l.rows), s.zero) // a policy without a rule panics here and not in a request
 	}

@@ -154,7 +154,7 @@ func (t *tableCopy) chunk(ctx context.Context, first int64, o Options, progress 
 		}
 	}()
 	rows := min(t.chunkRows(o.chunkBytes), t.layout.rows-first)
-	stride, width := int64(t.layout.stride), int64(t.layout.dim*t.layout.dtype.Size())
+	stride, width := int64(t.layout.stride), int64(model.RowBytes(t.layout.dtype, t.layout.dim))
 	dst := t.dst[first*stride : (first+rows)*stride]
 	src := t.src[first*width : (first+rows)*width]
 	if stride == width {

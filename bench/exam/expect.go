@@ -103,7 +103,7 @@ func scorer(b *model.Bundle, executor string) (func(dst []float32, pooled [][]fl
 			return nil, err
 		}
 		return func(dst []float32, pooled [][]float64, dense [][]float32) {
-			l.Score(dst, packedRow(b.Manifest, pooled, dense), 0, false)
+			l.Score(dst, reference.PackedRow(b.Manifest, pooled, dense), 0, false)
 		}, nil
 	}
 	network, err := openNetwork(b)
@@ -127,26 +127,4 @@ func openNetwork(b *model.Bundle) (reference.Network, error) {
 		return r.Forward, nil
 	}
 	return nil, fmt.Errorf("open reference network of model %q: it is none of those that are known: %w", b.Manifest.Name, errors.Join(first, second))
-}
-
-// packedRow writes the arrays of one row as a server would, rounded to float32 at the end.
-func packedRow(m *model.Manifest, pooled [][]float64, dense [][]float32) [][]byte {
-	arrays := make([][]byte, len(m.Packed))
-	for a := range arrays {
-		arrays[a] = make([]byte, m.Packed[a].Stride)
-	}
-	put := func(s model.Slot, k int, v float32) {
-		binary.LittleEndian.PutUint32(arrays[s.Array][s.Offset+4*k:], math.Float32bits(v))
-	}
-	for t := range pooled {
-		for k, v := range pooled[t] {
-			put(m.Tables[t].Slot, k, float32(v))
-		}
-	}
-	for d := range dense {
-		for k, v := range dense[d] {
-			put(m.Dense[d].Slot, k, v)
-		}
-	}
-	return arrays
 }

@@ -101,7 +101,7 @@ func (s *suite) tableBytes() int64 {
 	}
 	n := int64(0)
 	for _, t := range b.Manifest.Tables {
-		n += t.Rows * int64(t.Dim) * int64(t.RowDType.Size())
+		n += t.Rows * int64(model.RowBytes(t.RowDType, t.Dim))
 	}
 	return n
 }

@@ -19,10 +19,10 @@ import (
 func newModel() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "model",
-		Short:   "make and check model bundles",
+		Short:   "make, check and shrink model bundles",
 		GroupID: "tools",
 	}
-	cmd.AddCommand(newCreateDemo(), newModelCheck())
+	cmd.AddCommand(newCreateDemo(), newModelCheck(), newQuantize())
 	return cmd
 }
 
@@ -70,7 +70,7 @@ func (c *createConfig) run(ctx context.Context, dir string, progress, out io.Wri
 	var rows, bytes int64
 	for _, t := range b.Manifest.Tables {
 		rows += t.Rows
-		bytes += t.Rows * int64(t.Dim) * int64(t.RowDType.Size())
+		bytes += t.Rows * int64(model.RowBytes(t.RowDType, t.Dim))
 	}
 	fmt.Fprintf(out, "created %s: model %s version %s, %d tables, %d rows, %s of tables, in %.1f s\n",
 		dir, b.Manifest.Name, b.Manifest.Version, len(b.Manifest.Tables), rows, config.Bytes(bytes).Human(), time.Since(began).Seconds())

@@ -58,8 +58,7 @@ func isFloat(d dtype.DType) bool {
 	return d == dtype.Float16 || d == dtype.BFloat16 || d == dtype.Float32 || d == dtype.Float64
 }
 
-// encode returns x in the type's bits. The half-width floats are cut off rather than rounded, which is good enough for
-// random values.
+// encode returns x in the type's bits.
 func encode(d dtype.DType, x float64) uint64 {
 	f := math.Float32bits(float32(x))
 	switch d {
@@ -68,25 +67,9 @@ func encode(d dtype.DType, x float64) uint64 {
 	case dtype.Float32:
 		return uint64(f)
 	case dtype.BFloat16:
-		return uint64(f >> 16)
+		return uint64(dtype.Float32ToBFloat16(float32(x)))
 	case dtype.Float16:
-		return uint64(half(f))
+		return uint64(dtype.Float32ToFloat16(float32(x)))
 	}
 	return uint64(int64(x))
-}
-
-// half cuts a float32 off to a float16: subnormal results become 0, too large ones infinity.
-func half(f uint32) uint16 {
-	sign := uint16(f>>16) & 0x8000
-	exp := int(f>>23&0xff) - 127 + 15
-	frac := uint16(f >> 13 & 0x3ff)
-	switch {
-	case f>>23&0xff == 0xff:
-		return sign | 0x7c00 | frac
-	case exp >= 0x1f:
-		return sign | 0x7c00
-	case exp <= 0:
-		return sign
-	}
-	return sign | uint16(exp)<<10 | frac
 }

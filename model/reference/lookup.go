@@ -1,7 +1,6 @@
 package reference
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -68,7 +67,7 @@ func (l *Lookup) Pool(t int, bag Bag) ([]float64, error) {
 	if table.Hotness != 0 && len(bag.IDs) != table.Hotness {
 		return nil, fmt.Errorf("pool table %q: ids: got %d, want %d", table.Name, len(bag.IDs), table.Hotness)
 	}
-	pooled := make([]float64, table.Dim)
+	pooled, elements := make([]float64, table.Dim), make([]float64, table.Dim)
 	sum, squares := 0.0, 0.0
 	for k, id := range bag.IDs {
 		w := 1.0
@@ -84,8 +83,10 @@ func (l *Lookup) Pool(t int, bag Bag) ([]float64, error) {
 		if !found {
 			continue // zero policy: counted, adds nothing
 		}
-		for d := range pooled {
-			pooled[d] += w * l.element(t, row, d)
+		width := int64(model.RowBytes(table.RowDType, table.Dim))
+		model.Row(elements, table.RowDType, l.rows[t].Data[row*width:][:width])
+		for d, x := range elements {
+			pooled[d] += w * x
 		}
 	}
 	divisor := 1.0
@@ -103,12 +104,6 @@ func (l *Lookup) Pool(t int, bag Bag) ([]float64, error) {
 		}
 	}
 	return pooled, nil
-}
-
-// element returns column d of a row of table t.
-func (l *Lookup) element(t int, row int64, d int) float64 {
-	at := (row*int64(l.manifest.Tables[t].Dim) + int64(d)) * 4
-	return float64(math.Float32frombits(binary.LittleEndian.Uint32(l.rows[t].Data[at:])))
 }
 
 // applyPolicy returns the row that id reads, or false for a row of zeros.
