@@ -1,0 +1,228 @@
+package quantize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"rankd/internal/dtype"
+	"rankd/model"
+	"rankd/model/reference"
+)
+
+// Options say what becomes of which tables.
+type Options struct {
+	Dir    string      // of the new bundle
+	To     dtype.DType // one of model.RowDTypes
+	Tables []string    // names; empty: all
+	// Score runs the model's network on packed rows, [rows][array]bytes, and gives its columns for each.
+	Score func(ctx context.Context, b *model.Bundle, rows [][][]byte) ([][]float64, error)
+	// Progress, if not nil, is called with the bytes read so far and all of them.
+	Progress func(done, total int64)
+}
+
+// Run makes the bundle o.Dir from b.
+func Run(ctx context.Context, b *model.Bundle, o Options) (_ *model.Bundle, _ *Report, err error) {
+	if !slices.Contains(model.RowDTypes(), o.To) {
+		return nil, nil, fmt.Errorf("quantize: got row type %v, want one of %v", o.To, model.RowDTypes())
+	}
+	m := *b.Manifest
+	m.Tables = slices.Clone(m.Tables)
+	if err := retype(m.Tables, &o); err != nil {
+		return nil, nil, err
+	}
+	w, err := model.Create(o.Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, w.Abort()) }()
+	r := &Report{Tables: make([]TableError, len(m.Tables))}
+	if err := tables(ctx, w, b, &m, r, &o); err != nil {
+		return nil, nil, err
+	}
+	if err := others(ctx, w, b); err != nil {
+		return nil, nil, err
+	}
+	if r.Scores, err = golden(ctx, w, b, &m, &o); err != nil {
+		return nil, nil, err
+	}
+	made, err := w.Commit(&m)
+	return made, r, err
+}
+
+// retype sets the row type of the tables that were named.
+func retype(list []model.Table, o *Options) error {
+	var known []string
+	for i := range list {
+		known = append(known, list[i].Name)
+		if len(o.Tables) == 0 || slices.Contains(o.Tables, list[i].Name) {
+			list[i].RowDType = o.To
+		}
+	}
+	for _, name := range o.Tables {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("quantize: got table %q, the model has %s", name, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// progress adds up bytes of several goroutines.
+type progress struct {
+	mu          sync.Mutex
+	done, total int64
+	report      func(done, total int64)
+}
+
+func (p *progress) add(n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done += n
+	if p.report != nil {
+		p.report(p.done, p.total)
+	}
+}
+
+// tables writes all table files; one may hold several tables.
+func tables(ctx context.Context, w *model.Writer, b *model.Bundle, m *model.Manifest, r *Report, o *Options) error {
+	files := map[string][]int{}
+	p := &progress{report: o.Progress}
+	for i := range m.Tables {
+		files[m.Tables[i].File] = append(files[m.Tables[i].File], i)
+		p.total += m.Tables[i].Rows * int64(model.RowBytes(b.Manifest.Tables[i].RowDType, m.Tables[i].Dim))
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for name, list := range files {
+		g.Go(func() error {
+			var tensors []model.NamedTensor
+			for _, i := range list {
+				kind, width := m.Tables[i].Stored()
+				tensors = append(tensors, model.NamedTensor{
+					Name: m.Tables[i].Tensor, DType: kind, Shape: []int64{m.Tables[i].Rows, width},
+					Fill: func(out io.Writer) error { return convert(out, b, m, i, &r.Tables[i], p) },
+				})
+			}
+			return w.AddTensors(ctx, name, tensors)
+		})
+	}
+	return g.Wait()
+}
+
+// convert writes the rows of table i.
+func convert(out io.Writer, b *model.Bundle, m *model.Manifest, i int, e *TableError, p *progress) (err error) {
+	from, to := b.Manifest.Tables[i].RowDType, m.Tables[i].RowDType
+	file, x, err := b.OpenTable(i)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	dim, rows := m.Tables[i].Dim, m.Tables[i].Rows
+	width, narrow := model.RowBytes(from, dim), model.RowBytes(to, dim)
+	was, is, row := make([]float64, dim), make([]float64, dim), make([]byte, narrow)
+	squares, scale := 0.0, 0.0
+	for n := range rows {
+		src := x.Data[n*int64(width):][:width]
+		model.Row(was, from, src)
+		if from == to {
+			copy(row, src)
+		} else if err := encode(row, to, was); err != nil {
+			return fmt.Errorf("table %q row %d: %w", m.Tables[i].Name, n, err)
+		}
+		model.Row(is, to, row)
+		for k, v := range was {
+			d := is[k] - v
+			e.Max = max(e.Max, math.Abs(d))
+			squares, scale = squares+d*d, scale+v*v
+		}
+		if _, err := out.Write(row); err != nil {
+			return err
+		}
+		if n%1024 == 1023 || n == rows-1 {
+			p.add((n%1024 + 1) * int64(width))
+		}
+	}
+	elements := float64(rows) * float64(dim)
+	e.Name, e.From, e.To, e.Rows = m.Tables[i].Name, from, to, rows
+	e.BytesBefore, e.BytesAfter = rows*int64(width), rows*int64(narrow)
+	e.RMS, e.Scale = math.Sqrt(squares/elements), math.Sqrt(scale/elements)
+	return nil
+}
+
+// others copies every file that is neither a table nor the golden requests.
+func others(ctx context.Context, w *model.Writer, b *model.Bundle) error {
+	done := map[string]bool{model.GoldenFile: true}
+	for _, t := range b.Manifest.Tables {
+		done[t.File] = true
+	}
+	for name := range b.Manifest.Digests {
+		if done[name] {
+			continue
+		}
+		err := w.Add(ctx, name, func(out io.Writer) error {
+			f, err := os.Open(b.Path(name))
+			if err != nil {
+				return err
+			}
+			_, err = io.Copy(out, f)
+			return errors.Join(err, f.Close())
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// golden scores the golden requests with the new tables (I4) and compares.
+func golden(ctx context.Context, w *model.Writer, b *model.Bundle, m *model.Manifest, o *Options) (*ScoreError, error) {
+	examples, was, err := reference.ReadGolden(b)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	fresh := w.Unfinished(m)
+	rows, err := pooled(fresh, examples)
+	if err != nil {
+		return nil, err
+	}
+	is, err := o.Score(ctx, fresh, rows)
+	if err != nil {
+		return nil, fmt.Errorf("score golden requests: %w", err)
+	}
+	tensors, err := reference.Golden(m, examples, is)
+	if err != nil {
+		return nil, err
+	}
+	return compareScores(was, is), w.AddTensors(ctx, model.GoldenFile, tensors)
+}
+
+// pooled looks the examples up in the new tables, in float64.
+func pooled(b *model.Bundle, examples []reference.Example) (rows [][][]byte, err error) {
+	l, err := reference.OpenLookup(b)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	for e := range examples {
+		vectors := make([][]float64, len(b.Manifest.Tables))
+		for t, bag := range examples[e].Bags {
+			if vectors[t], err = l.Pool(t, bag); err != nil {
+				return nil, fmt.Errorf("golden request %d: %w", e, err)
+			}
+		}
+		rows = append(rows, reference.PackedRow(b.Manifest, vectors, examples[e].Dense))
+	}
+	return rows, nil
+}
