@@ -119,7 +119,7 @@ def _manifest(
                 hotness=t.hotness,
                 combiner=t.combiner,
                 id_policy=t.id_policy,
-                row_dtype="float32",
+                row_dtype=t.array.dtype.name,
                 file=f"tables/{t.name}.safetensors",
                 tensor=t.name,
                 slot=m.Slot(0, where.pooled[t.name].offset),
@@ -147,7 +147,7 @@ def _packed(
 ) -> NDArray[np.float32]:
     bags = pooling.bags(manifest, request)
     pooled = {
-        entry.name: pooling.pool(entry, bags[entry.name], table.array[bags[entry.name].values])
+        entry.name: pooling.pool(entry, bags[entry.name], table.array[bags[entry.name].values].astype(np.float32))
         for entry, table in zip(manifest.tables, tables, strict=True)
     }
     dense = {d.name: request[d.name] for d in manifest.dense}

@@ -39,15 +39,15 @@ class Bundle:
         expected = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
         return request, expected
 
-    def rows(self, table: Table, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+    def rows(self, table: Table, ids: NDArray[np.int64]) -> NDArray[np.float64]:
         """The table's rows ``[len(ids), dim]`` in the order of ``ids``; zeros for -1."""
         unique, positions = np.unique(ids, return_inverse=True)
-        found = np.zeros((len(unique), table.dim), np.float32)
+        found = np.zeros((len(unique), table.dim), np.float64)
         with safe_open(self.directory / table.file, framework="numpy") as file:
             tensor = file.get_slice(table.tensor)
             for i, row in enumerate(unique.tolist()):
                 if row >= 0:
-                    found[i] = tensor[row : row + 1][0]
+                    found[i] = _elements(tensor[row : row + 1][0], table)
         return found[positions]
 
     def pooled(self, request: pooling.Request) -> dict[str, NDArray[np.float64]]:
@@ -78,3 +78,11 @@ class Bundle:
 def largest_error(got: Mapping[str, NDArray[Any]], want: Mapping[str, NDArray[Any]]) -> float:
     """The largest absolute difference between two sets of outputs; NaN if any score is."""
     return max(float(np.abs(np.asarray(got[n], np.float64) - want[n]).max()) for n in want)
+
+
+def _elements(row: NDArray[Any], table: Table) -> NDArray[np.float64]:
+    """The elements of a stored row. int8: bytes, then scale and bias as float32 (FBGEMM's fused 8-bit row)."""
+    if table.row_dtype != "int8":
+        return row.astype(np.float64)
+    scale, bias = row[table.dim :].copy().view(np.float32).astype(np.float64)
+    return np.asarray(row[: table.dim].astype(np.float64) * scale + bias)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +16,24 @@ ID_POLICIES = ("reject", "clamp", "zero", "hash-mod")
 # A dot would collide with the names of ragged inputs ("t.values"), a slash with the paths of files.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,127}")
 _RESERVED = ("ids", "expect")
+ROW_DTYPES = ("float32", "float16", "bfloat16")
+"""Types of table rows that can be exported."""
 
 
 @dataclass(frozen=True)
 class Table:
     """One embedding table.
 
-    ``array`` is float32 ``[rows, dim]``; an ``np.memmap`` is written without being read into memory first.
+    ``array`` is ``[rows, dim]``, float32, float16 or bfloat16 (ml_dtypes), and is stored so; pooled vectors are float32
+    whatever it is. An ``np.memmap`` is written without being read into memory first. For 8-bit rows export float32 and
+    use ``rankd model quantize``.
     ``hotness`` is the number of ids that every row of a request brings, or 0 for a ragged bag of any length.
     ``combiner`` is how a bag is pooled: ``"sum"``, ``"mean"`` or ``"sqrtn"``. ``id_policy`` is what happens to an
     id outside ``[0, rows)``: ``"reject"`` refuses the request, ``"clamp"``, ``"zero"`` and ``"hash-mod"`` serve it.
     """
 
     name: str
-    array: NDArray[np.float32]
+    array: NDArray[Any]
     hotness: int = 1
     combiner: str = "sum"
     id_policy: str = "reject"
@@ -92,9 +97,9 @@ def _table_problems(table: Table) -> list[str]:
     array = table.array
     if not isinstance(array, np.ndarray):
         problems.append(f"{where}: got {type(array).__name__}, want a NumPy array (np.asarray(x))")
-    elif array.dtype != np.float32 or array.ndim != 2:
+    elif array.dtype.name not in ROW_DTYPES or array.ndim != 2:
         got = f"{array.dtype} {list(array.shape)}"
-        problems.append(f"{where}: got an array {got}, want float32 [rows, dim]")
+        problems.append(f"{where}: got an array {got}, want {', '.join(ROW_DTYPES)} [rows, dim]")
     elif 0 in array.shape:
         problems.append(f"{where}: got shape {list(array.shape)}, want at least one row and one column")
     if table.hotness < 0:

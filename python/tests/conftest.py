@@ -9,12 +9,14 @@ import server as rankd
 
 from rankd_export.examples import dlrm_dcnv2
 
-BUNDLES = ["toy", "example", "demo"]
+BUNDLES = ["toy", "narrow", "example", "demo", "int8"]
 
 
 @pytest.fixture(scope="session", params=BUNDLES)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[rankd.Server]:
-    """A server of the small model, of the exported DLRM-DCNv2, and of the server's own demo."""
+    """A server of the small model, also with 16-bit rows, of the exported DLRM-DCNv2, and of rankd's demo, also with
+    8-bit rows.
+    """
     running = rankd.external()
     if running is not None:
         if request.param != BUNDLES[0]:
@@ -32,6 +34,12 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def make(name: str, path: Path) -> None:
     if name == "toy":
         models.export(path)
+    elif name == "narrow":
+        models.export(path, tables=models.tables(narrow=True))
+    elif name == "int8":
+        wide = path.with_name("float32")
+        rankd.create_demo(wide)
+        rankd.run("model", "quantize", str(wide), str(path), "--dtype=int8", f"--plugin={rankd.plugin()}")
     elif name == "example":
         dlrm_dcnv2.export(path, max_vocab=1000, max_batch=64)
     else:

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 
 from rankd_export import Dense, Golden, Manifest, Table, export_bundle
@@ -12,16 +13,18 @@ from rankd_export import Dense, Golden, Manifest, Table, export_bundle
 NAME = "toy"
 
 
-def tables() -> list[Table]:
+def tables(narrow: bool = False) -> list[Table]:
+    """The tables; narrow: two of them with rows of 16 bits."""
     rng = np.random.default_rng(1)
 
     def array(rows: int, dim: int) -> Any:
         return rng.standard_normal((rows, dim), np.float32)
 
+    user, clicks = (np.float16, ml_dtypes.bfloat16) if narrow else (np.float32, np.float32)
     # Not in the order of their names, and with a dim (5) that is no whole number of cache lines.
     return [
-        Table("user", array(100, 8), hotness=3),
-        Table("clicks", array(50, 16), hotness=0, combiner="mean"),
+        Table("user", array(100, 8).astype(user), hotness=3),
+        Table("clicks", array(50, 16).astype(clicks), hotness=0, combiner="mean"),
         Table("ads", array(20, 5), hotness=2, combiner="sqrtn", id_policy="clamp"),
     ]
 

@@ -55,7 +55,12 @@ def external() -> Server | None:
 
 def create_demo(directory: Path) -> None:
     """Makes the server's own demo model."""
-    command = [str(binary()), "model", "create-demo", str(directory), "--max-vocab=1000", "--max-batch=64"]
+    run("model", "create-demo", str(directory), "--max-vocab=1000", "--max-batch=64")
+
+
+def run(*arguments: str) -> None:
+    """Runs rankd to its end."""
+    command = [str(binary()), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     if done.returncode:
         pytest.fail(f"{' '.join(command)}: exit {done.returncode}\n{done.stdout}{done.stderr}")

@@ -18,6 +18,8 @@ pytestmark = pytest.mark.server
 
 # Of the same program at the same batch size, on another build of XLA.
 JIT = 1e-6
+# Sums of 8-bit rows round in other places: the scale first, the biases apart.
+JIT_NARROW = 3e-6
 # Of float32 against float64, and of one batch size against another: XLA blocks the sums of each size differently.
 FLOAT64 = 1e-5
 
@@ -59,6 +61,10 @@ def test_golden_requests_get_their_scores(server: Server, client: Client) -> Non
     assert_close(client.predict(server.model, request).outputs, expected, FLOAT64)
 
 
+def all_float32(server: Server) -> bool:
+    return all(t.row_dtype == "float32" for t in server.bundle.manifest.tables)
+
+
 def jit_scores(server: Server, request: dict[str, Any], batch: int) -> dict[str, Any]:
     """The scores of jax.jit in batches of so many rows, the last one padded."""
     if is_dcnv2(server):
@@ -87,7 +93,7 @@ def test_scores_are_those_of_jax_jit(server: Server, client: Client) -> None:
     at_buckets = [jit_scores(server, request, batch) for batch in server.bundle.manifest.buckets]
     for name, scores in got.items():
         distance = np.min([np.abs(scores - want[name]) for want in at_buckets], axis=0)
-        assert distance.max() <= JIT, f"{name}: {distance.max()}"
+        assert distance.max() <= (JIT if all_float32(server) else JIT_NARROW), f"{name}: {distance.max()}"
 
 
 def test_scores_are_those_of_an_independent_float64_pass(server: Server, client: Client) -> None:
