@@ -103,6 +103,18 @@ bench: $(PLUGIN) ## measure on this machine, under an hour each: BENCH_PARTS="si
 	  esac || exit $$?; \
 	done
 
+# NumPy, torch and FBGEMM, which lookups are compared with: about 250 MB of packages.
+LOOKUP_VENV := $(BUILD)/bench/lookup-venv
+.PHONY: bench-micro
+bench-micro: $(PLUGIN) $(LOOKUP_VENV)/.installed ## benchmarks of parts, each beside its baseline, about 15 minutes: bench/results/micro.json and micro.md
+	RANKD_REQUIRE_PLUGIN=1 go run ./bench/micro --python $(LOOKUP_VENV)/bin/python
+
+BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+BENCH_PKGS ?= ./tables ./shmring ./deviceowner ./frontend/...
+.PHONY: bench-compare
+bench-compare: ## Go benchmarks of REF and of this tree, ten interleaved runs each, through benchstat (REF, BENCH_PKGS)
+	bench/compare_refs.sh "$(REF)" "$(BENCHSTAT)" $(BENCH_PKGS)
+
 .PHONY: soak
 soak: MINUTES ?= 30
 soak: ## load rankd steadily for MINUTES (default 30) and see whether anything grows: bench/results/sim/REPORT.md
@@ -145,6 +157,12 @@ $(BENCH_VENV)/.installed: bench/python/requirements.txt
 	@echo "installing the Python packages of the compared servers into $(BENCH_VENV)"
 	@$(PYTHON) -m venv $(BENCH_VENV)
 	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+$(LOOKUP_VENV)/.installed: bench/python/requirements-lookup.txt
+	@echo "installing NumPy, torch and FBGEMM into $(LOOKUP_VENV)"
+	@$(PYTHON) -m venv $(LOOKUP_VENV)
+	@$(LOOKUP_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
 $(VENV)/.installed: python/requirements-test.txt python/pyproject.toml

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// compared is a row of the table: a figure beside others.
+type compared struct {
+	What    string     `json:"what"`
+	Unit    string     `json:"unit"`
+	Ours    float64    `json:"ours"`
+	Against []baseline `json:"against"`
+}
+
+// baseline is a figure that ours is compared with. Ratio is how many times better ours is; 0: not measured.
+type baseline struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Ratio float64 `json:"ratio"`
+}
+
+// of is the median of a figure, 0 if there is none.
+func (r *results) of(key string) float64 {
+	if f := r.Figures[key]; f != nil {
+		return f.Median
+	}
+	return 0
+}
+
+func (r *results) least(keys ...string) float64 {
+	best := 0.0
+	for _, k := range keys {
+		if v := r.of(k); v > 0 && (best == 0 || v < best) {
+			best = v
+		}
+	}
+	return best
+}
+
+// against compares a figure of which less is better.
+func against(name string, ours, theirs float64) baseline {
+	b := baseline{Name: name, Value: theirs}
+	if ours > 0 && theirs > 0 {
+		b.Ratio = theirs / ours
+	}
+	return b
+}
+
+const sections = 5
+
+var titles = [sections]string{
+	"Lookups from tables that no cache holds, one core",
+	"Ring",
+	"Device owner",
+	"Calls to the device (a program that does next to nothing, CPU plugin)",
+	"Decoding a request of one example",
+}
+
+// table makes all comparisons, by title.
+func table(r *results) map[string][]compared {
+	t := map[string][]compared{}
+	add := func(section int, rows ...compared) { t[titles[section]] = append(t[titles[section]], rows...) }
+	for _, d := range []string{"float32", "float16", "bfloat16", "int8"} {
+		for _, batch := range []int{1, 16, 128} {
+			add(0, r.lookup(d, batch))
+		}
+	}
+	trip := r.of("shmring BenchmarkRoundTrip/ring ns/op")
+	add(1, compared{"reserve, commit, close, complete, deliver", "ns", trip, []baseline{against("two Go channels", trip, r.of("shmring BenchmarkRoundTrip/channels ns/op"))}})
+	loop := r.of("deviceowner BenchmarkBatch/loop ns/op")
+	add(2, compared{"a batch on a device that takes no time, frontend's part included", "ns", loop, []baseline{against("the ring's calls alone", loop, r.of("deviceowner BenchmarkBatch/bare ns/op"))}})
+	paced := r.of("deviceowner BenchmarkSaturated/loop ns/op")
+	add(2, compared{"a batch on the simulated accelerator, 350 µs a launch, two in flight", "ns", paced, []baseline{against("a bare loop over the same executor", paced, r.of("deviceowner BenchmarkSaturated/bare ns/op"))}})
+	for _, rows := range []string{"1", "1024"} {
+		key := "deviceowner/pjrt BenchmarkTinyProgram/%s/rows=" + rows + " ns/op"
+		shim := r.of(fmt.Sprintf(key, "shim-lend"))
+		add(3, compared{"a batch of " + rows + " rows, own shim, memory lent", "ns", shim, []baseline{
+			against("own shim, memory copied", shim, r.of(fmt.Sprintf(key, "shim-copy"))), against("go-xla", shim, r.of(fmt.Sprintf(key, "go-xla"))),
+		}})
+	}
+	native := r.of("frontend/wire BenchmarkDecode/native ns/op")
+	add(4, compared{"rankd.v1", "ns", native, []baseline{against("protobuf's generated code", native, r.of("frontend/wire BenchmarkDecode/native/generated ns/op"))}})
+	for _, form := range []string{"raw", "typed"} {
+		add(4, compared{"KServe v2, " + form + " contents", "ns", r.of("frontend/wire BenchmarkDecode/" + form + " ns/op"), nil})
+	}
+	return t
+}
+
+// lookup compares the fastest kernel at one row type and batch size. The ceiling is the same rows read into a single bag.
+func (r *results) lookup(d string, batch int) compared {
+	size := strconv.Itoa(batch)
+	kernel := r.fastest(d)
+	gather := func(name string) float64 { return r.of("tables BenchmarkGather/" + d + "/" + name + " µs/example") }
+	ours := gather(kernel + "/batch=" + size)
+	python := func(way string) float64 { return r.of("python " + way + "/batch=" + size + " µs/example") }
+	c := compared{What: fmt.Sprintf("%s, %d a call (%s)", d, batch, kernel), Unit: "µs/example", Ours: ours}
+	c.Against = append(c.Against, against("rows alone", ours, gather(kernel+"/ceiling")), against("portable", ours, gather("generic/batch=16")))
+	if d == "float32" {
+		c.Against = append(c.Against,
+			against("NumPy", ours, r.least("python numpy_by_table/batch="+size+" µs/example", "python numpy_at_once/batch="+size+" µs/example")),
+			against("torch", ours, python("torch_embedding_bag")))
+	}
+	if d != "bfloat16" {
+		c.Against = append(c.Against, against("FBGEMM", ours, python("fbgemm_"+d)))
+	}
+	return c
+}
+
+// fastest names the first kernel that was measured.
+func (r *results) fastest(d string) string {
+	for _, k := range []string{"avx512", "avx2", "neon"} {
+		if r.of("tables BenchmarkGather/"+d+"/"+k+"/batch=16 µs/example") > 0 {
+			return k
+		}
+	}
+	return "generic"
+}
+
+// print writes the table as Markdown.
+func (r *results) print(out io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Benchmarks of parts\n\nMedians of %d runs on processor %d, all in turns. A ratio above 1 means that rankd is faster.\n", r.Repeats, r.CPU)
+	if p := r.Python; p != nil {
+		fmt.Fprintf(&b, "%s; %v; tables of %d rows, %d MiB of them on huge pages in Python.\n", p.CPU, p.Versions, p.Rows, p.Huge>>20)
+	} else {
+		b.WriteString("NumPy, torch and FBGEMM were left out: --python names an interpreter that has them.\n")
+	}
+	for _, title := range titles {
+		rows := r.Table[title]
+		fmt.Fprintf(&b, "\n## %s\n\n| what | rankd |", title)
+		var names []string
+		for _, row := range rows {
+			for _, a := range row.Against {
+				if !slices.Contains(names, a.Name) {
+					names = append(names, a.Name)
+				}
+			}
+		}
+		for _, n := range names {
+			fmt.Fprintf(&b, " %s |", n)
+		}
+		b.WriteString("\n|---|---:|" + strings.Repeat("---:|", len(names)) + "\n")
+		for _, row := range rows {
+			fmt.Fprintf(&b, "| %s | %s |", row.What, quantity(row.Ours, row.Unit))
+			for _, n := range names {
+				cell := "–"
+				for _, a := range row.Against {
+					if a.Name == n && a.Ratio > 0 {
+						cell = fmt.Sprintf("%s (%.2f ×)", quantity(a.Value, row.Unit), a.Ratio)
+					}
+				}
+				fmt.Fprintf(&b, " %s |", cell)
+			}
+			b.WriteString("\n")
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// quantity prints three figures or more.
+func quantity(v float64, unit string) string {
+	if v == 0 {
+		return "–"
+	}
+	digits := max(0, 2-int(math.Floor(math.Log10(v))))
+	return strconv.FormatFloat(v, 'f', digits, 64) + " " + strings.TrimSuffix(unit, "/example")
+}
