@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/reflection"
 
 	"rankd/frontend/wire/kservepb"
@@ -30,7 +30,9 @@ type grpcServer struct {
 func newGRPCServer(core *Core, log *slog.Logger) *grpcServer {
 	cfg := &core.cfg
 	g := &grpcServer{core: core, log: log, health: newHealthService()}
+	buffers := newBuffers()
 	g.server = grpc.NewServer(
+		experimental.BufferPool(buffers),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(int(cfg.MaxRequestBytes)),
 		grpc.MaxSendMsgSize(math.MaxInt32), // whether a reply is too large is for the client to say
@@ -44,7 +46,7 @@ func newGRPCServer(core *Core, log *slog.Logger) *grpcServer {
 		grpc.UnaryInterceptor(g.recoverUnary),
 		grpc.StreamInterceptor(g.recoverStream),
 	)
-	scores := scorer{core: core, pool: mem.DefaultBufferPool()}
+	scores := scorer{core: core, pool: buffers}
 	g.server.RegisterService(predictDesc(), &predictor{scorer: scores})
 	g.server.RegisterService(inferDesc(), &kserve{scorer: scores})
 	grpc_health_v1.RegisterHealthServer(g.server, g.health)
