@@ -37,7 +37,7 @@ func Open(dir string) (*Bundle, error) {
 }
 
 func readLimited(name string, limit int64) ([]byte, error) {
-	f, err := os.Open(name)
+	f, err := OpenFile(name)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"rankd/internal/dtype"
 )
 
@@ -235,5 +237,25 @@ func TestOpenBoundsTheManifest(t *testing.T) {
 	}
 	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "got more than 16777216 bytes") {
 		t.Errorf("large manifest: got %v", err)
+	}
+}
+
+// A pipe in place of a file would be waited for until the end of days.
+func TestPipesAndDirectoriesAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{pipe: "a named pipe, want a regular file", dir: "a directory, want a regular file", "/dev/zero": "a device, want a regular file"} {
+		if _, err := OpenTensors(path); !errors.Is(err, ErrNotAFile) || !strings.Contains(err.Error(), want) {
+			t.Errorf("open tensors %s: got %v, want %q", path, err, want)
+		}
+	}
+	if err := unix.Mkfifo(filepath.Join(dir, ManifestFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir); !errors.Is(err, ErrNotAFile) {
+		t.Errorf("open bundle: got %v, want %v", err, ErrNotAFile)
 	}
 }

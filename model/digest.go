@@ -79,7 +79,7 @@ func (b *Bundle) verify(ctx context.Context, files []string, progress func(done,
 }
 
 func (b *Bundle) verifyFile(ctx context.Context, rel string, meter *meter) error {
-	f, err := os.Open(b.Path(rel))
+	f, err := OpenFile(b.Path(rel))
 	if err != nil {
 		return err
 	}

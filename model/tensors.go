@@ -40,7 +40,7 @@ func OpenTensors(path string) (_ *Tensors, err error) {
 			err = fmt.Errorf("open tensors %q: %w", path, err)
 		}
 	}()
-	f, err := os.Open(path)
+	f, err := OpenFile(path)
 	if err != nil {
 		return nil, errors.Unwrap(err) // the path is said once, above
 	}
@@ -76,9 +76,6 @@ func checkFileSize(f *os.File) (int64, error) {
 	fi, err := f.Stat()
 	if err != nil {
 		return 0, err
-	}
-	if !fi.Mode().IsRegular() {
-		return 0, fmt.Errorf("file type: got %s, want a regular file", fi.Mode().Type())
 	}
 	if fi.Size() < 8 {
 		return 0, fmt.Errorf("file size: got %d bytes, want at least 8", fi.Size())

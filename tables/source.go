@@ -59,7 +59,7 @@ func openSources(b *model.Bundle) (*sources, error) {
 
 func (f *sourceFile) open(path string) error {
 	var err error
-	if f.file, err = os.Open(path); err != nil {
+	if f.file, err = model.OpenFile(path); err != nil {
 		return err
 	}
 	fi, err := f.file.Stat()

@@ -169,7 +169,7 @@ func others(ctx context.Context, w *model.Writer, b *model.Bundle) error {
 			continue
 		}
 		err := w.Add(ctx, name, func(out io.Writer) error {
-			f, err := os.Open(b.Path(name))
+			f, err := model.OpenFile(b.Path(name))
 			if err != nil {
 				return err
 			}
