@@ -35,6 +35,13 @@ func (l *loop) load() (stopped bool, err error) {
 		case r := <-loaded:
 			return l.loaded(r.tables, r.err, stopped)
 		case sig := <-l.signals:
+			if l.asked.again(sig.String(), time.Now()) {
+				continue
+			}
+			if stopped { // the source may be stuck in the kernel; the next start removes what is half loaded
+				l.log.Warn("asked again to stop, leaving what is half loaded", slog.String("by", sig.String()))
+				return true, ErrCut
+			}
 			l.log.Info("asked to stop while loading", slog.String("by", sig.String()))
 			stopped = true
 			cancel()

@@ -475,6 +475,24 @@ func TestStopWhileLoadingEndsCleanly(t *testing.T) {
 	}
 }
 
+// A source that is stuck in the kernel does not see that its context is done.
+func TestSecondSignalWhileLoadingDoesNotWait(t *testing.T) {
+	s := testServer(t, nil)
+	stuck := make(chan struct{})
+	t.Cleanup(func() { close(stuck) })
+	s.deps.LoadTables = func(_ context.Context, _ string, progress func(done, total int64)) (*Tables, error) {
+		progress(1<<20, 4<<20)
+		<-stuck
+		return nil, errors.New("stuck")
+	}
+	s.start()
+	testutil.Eventually(t, limit, "loading", func() bool { code, _ := s.get("/readyz"); return code == 503 })
+	s.signals <- os.Interrupt
+	if err := s.stop(); !errors.Is(err, ErrCut) {
+		t.Errorf("got %v, want %v", err, ErrCut)
+	}
+}
+
 func TestFailedLoadIsTheResult(t *testing.T) {
 	s := testServer(t, nil)
 	want := errors.New("digest differs")
