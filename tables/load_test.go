@@ -428,3 +428,27 @@ func TestProgressIsBounded(t *testing.T) {
 		t.Errorf("got %d reports in 350 ms, want 1 to 5", calls)
 	}
 }
+
+// Two servers of one instance, in different run directories, find the same segment.
+func TestI3SegmentInUseByAnotherServerIsNotRemoved(t *testing.T) {
+	b := makeBundle(t, t4)
+	o := Options{Instance: testutil.Instance(t), Dir: shmDir(t), Want: hugemem.Small}
+	first := mustLoad(t, b, o)
+	second, err := OpenExisting(context.Background(), b.Manifest, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Remove(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(second.Path); err != nil {
+		t.Errorf("the segment was removed under the other server: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(second.Remove(), second.Close()); err != nil {
+		t.Error(err)
+	}
+	wantEmpty(t, o.Dir)
+}

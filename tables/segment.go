@@ -74,8 +74,15 @@ func (s *Segment) Check() error {
 // Close gives up mapping and descriptor. The file stays, to be found by OpenExisting.
 func (s *Segment) Close() error { return errors.Join(s.mapping.Unmap(), s.file.Close()) }
 
-// Remove takes the name away. The memory is given back when the last process that maps it is done.
-func (s *Segment) Remove() error { return os.Remove(s.Path) }
+// Remove takes the name away, unless another server of this instance, in another run directory, uses the segment too (I3). The
+// memory is given back when the last process that maps it is done.
+func (s *Segment) Remove() error {
+	// Children share our lock, so it can become exclusive exactly if nobody else has one.
+	if err := unix.Flock(int(s.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		return nil
+	}
+	return os.Remove(s.Path)
+}
 
 // Acquire attaches a complete segment for the bundle if there is one, and otherwise removes what is in its place and loads.
 func Acquire(ctx context.Context, b *model.Bundle, o Options) (*Segment, error) {
