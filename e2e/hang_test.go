@@ -18,6 +18,7 @@ import (
 
 	"rankd/frontend/wire/kservepb"
 	"rankd/shmring"
+	"rankd/supervisor"
 )
 
 // poison is a dense value that no example has. The simulated accelerator goes wrong on a row with it if it is told so.
@@ -300,7 +301,9 @@ func TestSuccessorServesWhatWasCommitted(t *testing.T) {
 		return committed == rows
 	}, func() string { return fmt.Sprintf("%d of %d", committed, rows) })
 	send(t, owner, unix.SIGKILL)
-	s.until(limit, "the killed owner to be reaped", func() bool { return len(s.state().Children) < 3 || s.owner().PID != owner.PID }, func() string { return "" })
+	s.until(limit, "the killed owner to be reaped", func() bool {
+		return !slices.ContainsFunc(s.state().Children, func(c supervisor.Child) bool { return c.PID == owner.PID })
+	}, func() string { return "" })
 	s.awaitServing(true, by)
 	calls.Wait()
 	s.awaitWhole(owner)
