@@ -14,6 +14,7 @@ import (
 	"rankd/bench/exam"
 	"rankd/bench/load"
 	"rankd/bench/monitor"
+	"rankd/internal/config"
 )
 
 // loadConfig is what a person may set about a load.
@@ -90,7 +91,22 @@ func (c *loadConfig) plan(set *exam.Set) ([]load.Options, error) {
 	return list, nil
 }
 
+// check looks at the lists before anything is computed for them.
+func (c *loadConfig) check() error {
+	for flag, list := range map[string][]int{"callers": c.Callers, "rates": c.Rates, "examples-per-request": c.PerRequest} {
+		for _, n := range list {
+			if n < 1 {
+				return withCode(fmt.Errorf("check --%s: got %d, want at least 1", flag, n), config.ExitBadConfig)
+			}
+		}
+	}
+	return nil
+}
+
 func (c *loadConfig) run(ctx context.Context, e *examConfig, out, progress io.Writer) (err error) {
+	if err := c.check(); err != nil {
+		return err
+	}
 	set, err := e.open(progress)
 	if err != nil {
 		return err
