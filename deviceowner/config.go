@@ -38,7 +38,7 @@ type Settings struct {
 
 	SimCall   time.Duration `flag:"sim-call" min:"0s" max:"1m" unit:"duration" help:"simulated accelerator: time a batch"`
 	SimRow    time.Duration `flag:"sim-row" min:"0s" max:"1s" unit:"duration" help:"simulated accelerator: time a row"`
-	SimVerify string        `flag:"sim-verify" oneof:"columns|full" help:"simulated accelerator: score from column 0 of each pooled vector, or from a checksum of every byte of the row"`
+	SimVerify string        `flag:"sim-verify" oneof:"columns|full" help:"simulated accelerator: score from column 0 of each pooled vector, or from a checksum of every byte of the row (which rankd bench does not compute)"`
 }
 
 // Default is the configuration of a device owner that nobody has configured.

@@ -90,8 +90,9 @@ func (r *Region) slabView(i int) SlabView {
 	return v
 }
 
-// Check looks for words that can't be right and returns a line for each. At any moment, live or dead, a sound region
-// gives none. With atRest the region must also hold nothing: no rows, no unread scores, no odd writer.
+// Check looks for words that can't be right and returns a line for each. A sound region whose processes are dead or stopped
+// gives none, at whatever point they are; of live ones it may give a line for words that changed while it looked. With atRest
+// the region must also hold nothing: no rows, no unread scores, no odd writer.
 func (r *Region) Check(atRest bool) []string {
 	var bad []string
 	report := func(format string, args ...any) { bad = append(bad, fmt.Sprintf(format, args...)) }

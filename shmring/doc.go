@@ -25,7 +25,7 @@
 //
 // # Steps of a request
 //
-// Each arrow between two steps is a named sync point (syncpoint.go) at which tests stop or kill the actor.
+// Between any two stores that another process can see lies a named sync point (syncpoint.go), at which tests stop or kill the actor.
 //
 //	frontend                                             owner
 //	 1 take a writer token, its word odd                  a if a slab is full, or the policy says so: closed bit by CAS
@@ -78,12 +78,12 @@
 //	0x480    256  kill request        owner        supervisor
 //	0x1000        frontend blocks: claim, pending rows, one line of 64 bytes a writer word
 //	              slabs: state | committed | pending | done, recycled, status, attempts, cursor | reservation table |
-//	              results | packed arrays | scores, the last four parts from page boundaries on
+//	              results | packed arrays | scores; each array and the scores begin at a page boundary
 //
 // # Death
 //
 // Frontend. Only a reaped process is dead; the supervisor stores its incarnation and raises deaths. The owner then closes
-// every open slab with rows, and marks every closed one that is not fully committed: it may hold rows of the dead one. For
+// every open slab with rows, and marks every closed one: it may hold rows of the dead one. For
 // those it takes a snapshot of all live writer words and waits until each odd one has changed. A writer that reserved
 // before the close was odd in the snapshot and has committed when its word changes; one that turned odd later found the
 // slab closed. So what is still uncommitted was the dead one's (I9), and is executed like padding. The owner clears the dead
