@@ -14,16 +14,15 @@ import (
 	"rankd/bench/exam"
 	"rankd/bench/load"
 	"rankd/bench/monitor"
-	"rankd/internal/config"
 )
 
 // loadConfig is what a person may set about a load.
 type loadConfig struct {
 	Target      string        `flag:"target" unit:"host:port" help:"address of the server, or unix:PATH"`
 	Mode        string        `flag:"mode" oneof:"closed|poisson|fixed" help:"closed: --callers requests are open at a time; poisson, fixed: --rates requests a second are sent, whatever the server does"`
-	Callers     []int         `flag:"callers" help:"closed loop: callers, one run each"`
-	Rates       []int         `flag:"rates" unit:"requests/s" help:"open loop: offered rates, one run each"`
-	PerRequest  []int         `flag:"examples-per-request" unit:"rows" help:"examples in a request, one run each"`
+	Callers     []int         `flag:"callers" min:"1" help:"closed loop: callers, one run each"`
+	Rates       []int         `flag:"rates" min:"1" unit:"requests/s" help:"open loop: offered rates, one run each"`
+	PerRequest  []int         `flag:"examples-per-request" min:"1" unit:"rows" help:"examples in a request, one run each"`
 	Connections int           `flag:"connections" min:"1" max:"10000" help:"persistent connections"`
 	Threads     int           `flag:"threads" min:"1" max:"64" help:"threads of the client"`
 	Duration    time.Duration `flag:"duration" min:"100ms" help:"time that counts, a run"`
@@ -91,22 +90,7 @@ func (c *loadConfig) plan(set *exam.Set) ([]load.Options, error) {
 	return list, nil
 }
 
-// check looks at the lists before anything is computed for them.
-func (c *loadConfig) check() error {
-	for flag, list := range map[string][]int{"callers": c.Callers, "rates": c.Rates, "examples-per-request": c.PerRequest} {
-		for _, n := range list {
-			if n < 1 {
-				return withCode(fmt.Errorf("check --%s: got %d, want at least 1", flag, n), config.ExitBadConfig)
-			}
-		}
-	}
-	return nil
-}
-
 func (c *loadConfig) run(ctx context.Context, e *examConfig, out, progress io.Writer) (err error) {
-	if err := c.check(); err != nil {
-		return err
-	}
 	set, err := e.open(progress)
 	if err != nil {
 		return err
