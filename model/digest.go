@@ -11,7 +11,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -53,10 +52,10 @@ func (b *Bundle) VerifyDigests(ctx context.Context, progress func(done, total in
 }
 
 func (b *Bundle) verify(ctx context.Context, files []string, progress func(done, total int64)) error {
-	meter := newMeter(progress)
+	meter := &Meter{Report: progress}
 	for _, p := range files {
 		if fi, err := os.Stat(b.Path(p)); err == nil {
-			meter.total += fi.Size()
+			meter.Total += fi.Size()
 		}
 	}
 	errs := make([]error, len(files))
@@ -78,7 +77,7 @@ func (b *Bundle) verify(ctx context.Context, files []string, progress func(done,
 	return nil
 }
 
-func (b *Bundle) verifyFile(ctx context.Context, rel string, meter *meter) error {
+func (b *Bundle) verifyFile(ctx context.Context, rel string, meter *Meter) error {
 	f, err := OpenFile(b.Path(rel))
 	if err != nil {
 		return err
@@ -92,7 +91,7 @@ func (b *Bundle) verifyFile(ctx context.Context, rel string, meter *meter) error
 		}
 		n, err := f.Read(buf)
 		h.Write(buf[:n])
-		meter.add(int64(n))
+		meter.Add(int64(n))
 		if err == io.EOF {
 			break
 		}
@@ -104,24 +103,4 @@ func (b *Bundle) verifyFile(ctx context.Context, rel string, meter *meter) error
 		return fmt.Errorf("file %q: got %s, want %s", rel, got, want)
 	}
 	return nil
-}
-
-// meter adds up bytes from several goroutines and reports them one call at a time.
-type meter struct {
-	report func(done, total int64)
-	total  int64
-
-	mu   sync.Mutex
-	done int64
-}
-
-func newMeter(report func(done, total int64)) *meter { return &meter{report: report} }
-
-func (m *meter) add(n int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.done += n
-	if m.report != nil && n > 0 {
-		m.report(m.done, m.total)
-	}
 }

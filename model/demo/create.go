@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
@@ -68,13 +67,13 @@ func Create(ctx context.Context, o Options) (*model.Bundle, error) {
 	}
 	m := o.manifest(arch)
 	weights := arch.weights()
-	meter := &meter{report: o.Progress, total: tableBytes(m) + weightBytes(weights)}
+	meter := &model.Meter{Report: o.Progress, Total: tableBytes(m) + weightBytes(weights)}
 	w, err := model.Create(o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("create demo model: %w", err)
 	}
 	b, err := func() (*model.Bundle, error) {
-		if err := checkSpace(filepath.Dir(o.Dir), meter.total); err != nil {
+		if err := checkSpace(filepath.Dir(o.Dir), meter.Total); err != nil {
 			return nil, err
 		}
 		if err := addTables(ctx, w, m, o.Seed, meter); err != nil {
@@ -137,7 +136,7 @@ func elements(shape []int) int64 {
 
 // addTables writes one file a table, the largest first so that no core is left with one at the end. A file is made and
 // hashed by one goroutine: with tables of similar size that is enough to keep the disk busy.
-func addTables(ctx context.Context, w *model.Writer, m *model.Manifest, seed uint64, meter *meter) error {
+func addTables(ctx context.Context, w *model.Writer, m *model.Manifest, seed uint64, meter *model.Meter) error {
 	order := make([]int, len(m.Tables))
 	for i := range order {
 		order[i] = i
@@ -160,7 +159,7 @@ func addTables(ctx context.Context, w *model.Writer, m *model.Manifest, seed uin
 	return g.Wait()
 }
 
-func addWeights(ctx context.Context, w *model.Writer, weights []weight, seed uint64, meter *meter) error {
+func addWeights(ctx context.Context, w *model.Writer, weights []weight, seed uint64, meter *model.Meter) error {
 	list := make([]model.NamedTensor, len(weights))
 	for i, p := range weights {
 		shape := make([]int64, len(p.shape))
@@ -179,7 +178,7 @@ func addWeights(ctx context.Context, w *model.Writer, weights []weight, seed uin
 }
 
 // writeUniform writes n float32 numbers in pieces of constant size (I2).
-func writeUniform(out io.Writer, s stream, n int64, width float32, meter *meter) error {
+func writeUniform(out io.Writer, s stream, n int64, width float32, meter *model.Meter) error {
 	const piece = 1 << 16 // numbers, even
 	buf := make([]byte, 4*min(n+n%2, piece))
 	for first := int64(0); first < n; first += piece {
@@ -188,22 +187,9 @@ func writeUniform(out io.Writer, s stream, n int64, width float32, meter *meter)
 		if _, err := out.Write(buf[:4*count]); err != nil {
 			return err
 		}
-		meter.add(4 * count)
+		meter.Add(4 * count)
 	}
 	return nil
-}
-
-type meter struct {
-	report func(done, total int64)
-	total  int64
-	done   atomic.Int64
-}
-
-func (m *meter) add(n int64) {
-	done := m.done.Add(n)
-	if m.report != nil {
-		m.report(done, m.total)
-	}
 }
 
 // addGolden scores seeded requests with the reference implementation, from the files just written.

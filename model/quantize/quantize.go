@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -76,29 +75,13 @@ func retype(list []model.Table, o *Options) error {
 	return nil
 }
 
-// progress adds up bytes of several goroutines.
-type progress struct {
-	mu          sync.Mutex
-	done, total int64
-	report      func(done, total int64)
-}
-
-func (p *progress) add(n int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.done += n
-	if p.report != nil {
-		p.report(p.done, p.total)
-	}
-}
-
 // tables writes all table files; one may hold several tables.
 func tables(ctx context.Context, w *model.Writer, b *model.Bundle, m *model.Manifest, r *Report, o *Options) error {
 	files := map[string][]int{}
-	p := &progress{report: o.Progress}
+	p := &model.Meter{Report: o.Progress}
 	for i := range m.Tables {
 		files[m.Tables[i].File] = append(files[m.Tables[i].File], i)
-		p.total += m.Tables[i].Rows * int64(model.RowBytes(b.Manifest.Tables[i].RowDType, m.Tables[i].Dim))
+		p.Total += m.Tables[i].Rows * int64(model.RowBytes(b.Manifest.Tables[i].RowDType, m.Tables[i].Dim))
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -119,7 +102,7 @@ func tables(ctx context.Context, w *model.Writer, b *model.Bundle, m *model.Mani
 }
 
 // convert writes the rows of table i.
-func convert(out io.Writer, b *model.Bundle, m *model.Manifest, i int, e *TableError, p *progress) (err error) {
+func convert(out io.Writer, b *model.Bundle, m *model.Manifest, i int, e *TableError, p *model.Meter) (err error) {
 	from, to := b.Manifest.Tables[i].RowDType, m.Tables[i].RowDType
 	file, x, err := b.OpenTable(i)
 	if err != nil {
@@ -148,7 +131,7 @@ func convert(out io.Writer, b *model.Bundle, m *model.Manifest, i int, e *TableE
 			return err
 		}
 		if n%1024 == 1023 || n == rows-1 {
-			p.add((n%1024 + 1) * int64(width))
+			p.Add((n%1024 + 1) * int64(width))
 		}
 	}
 	elements := float64(rows) * float64(dim)
