@@ -32,6 +32,18 @@ func (t *Table) Stored() (dtype.DType, int64) {
 	return t.RowDType, int64(t.Dim)
 }
 
+// Bytes is the size of the table's rows as they are stored in its file.
+func (t *Table) Bytes() int64 { return t.Rows * int64(RowBytes(t.RowDType, t.Dim)) }
+
+// TableBytes is the size of all tables' rows as they are stored in their files.
+func (m *Manifest) TableBytes() int64 {
+	n := int64(0)
+	for i := range m.Tables {
+		n += m.Tables[i].Bytes()
+	}
+	return n
+}
+
 // Row writes the elements of a stored row to dst, exactly: len(dst) is the dim of its table.
 func Row(dst []float64, d dtype.DType, row []byte) {
 	le := binary.LittleEndian

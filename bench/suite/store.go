@@ -99,9 +99,5 @@ func (s *suite) tableBytes() int64 {
 	if err != nil {
 		return 0
 	}
-	n := int64(0)
-	for _, t := range b.Manifest.Tables {
-		n += t.Rows * int64(model.RowBytes(t.RowDType, t.Dim))
-	}
-	return n
+	return b.Manifest.TableBytes()
 }

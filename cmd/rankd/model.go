@@ -67,13 +67,12 @@ func (c *createConfig) run(ctx context.Context, dir string, progress, out io.Wri
 	if err != nil {
 		return fmt.Errorf("create demo: %w", err)
 	}
-	var rows, bytes int64
+	var rows int64
 	for _, t := range b.Manifest.Tables {
 		rows += t.Rows
-		bytes += t.Rows * int64(model.RowBytes(t.RowDType, t.Dim))
 	}
 	fmt.Fprintf(out, "created %s: model %s version %s, %d tables, %d rows, %s of tables, in %.1f s\n",
-		dir, b.Manifest.Name, b.Manifest.Version, len(b.Manifest.Tables), rows, config.Bytes(bytes).Human(), time.Since(began).Seconds())
+		dir, b.Manifest.Name, b.Manifest.Version, len(b.Manifest.Tables), rows, config.Bytes(b.Manifest.TableBytes()).Human(), time.Since(began).Seconds())
 	return nil
 }
 

@@ -67,7 +67,7 @@ func Create(ctx context.Context, o Options) (*model.Bundle, error) {
 	}
 	m := o.manifest(arch)
 	weights := arch.weights()
-	meter := &model.Meter{Report: o.Progress, Total: tableBytes(m) + weightBytes(weights)}
+	meter := &model.Meter{Report: o.Progress, Total: m.TableBytes() + weightBytes(weights)}
 	w, err := model.Create(o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("create demo model: %w", err)
@@ -108,14 +108,6 @@ func checkSpace(dir string, need int64) error {
 		return fmt.Errorf("free space in %q: got %d bytes, want %d: %w", dir, free, need, unix.ENOSPC)
 	}
 	return nil
-}
-
-func tableBytes(m *model.Manifest) int64 {
-	n := int64(0)
-	for i := range m.Tables {
-		n += m.Tables[i].Rows * int64(m.Tables[i].PooledBytes())
-	}
-	return n
 }
 
 func weightBytes(ws []weight) int64 {

@@ -101,8 +101,8 @@ func TestTableSizesAreThoseOfTheModel(t *testing.T) {
 			rows += table.Rows
 			ids += table.Hotness
 		}
-		if rows != c.rows || ids != 214 || tableBytes(m) != 512*c.rows {
-			t.Errorf("max vocab %d: got %d rows, %d ids, %d bytes, want %d, 214, %d", c.maxVocab, rows, ids, tableBytes(m), c.rows, 512*c.rows)
+		if rows != c.rows || ids != 214 || m.TableBytes() != 512*c.rows {
+			t.Errorf("max vocab %d: got %d rows, %d ids, %d bytes, want %d, 214, %d", c.maxVocab, rows, ids, m.TableBytes(), c.rows, 512*c.rows)
 		}
 		if got, want := m.Buckets, []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096}; !reflect.DeepEqual(got, want) {
 			t.Errorf("buckets: got %v, want %v", got, want)

@@ -78,10 +78,9 @@ func retype(list []model.Table, o *Options) error {
 // tables writes all table files; one may hold several tables.
 func tables(ctx context.Context, w *model.Writer, b *model.Bundle, m *model.Manifest, r *Report, o *Options) error {
 	files := map[string][]int{}
-	p := &model.Meter{Report: o.Progress}
+	p := &model.Meter{Report: o.Progress, Total: b.Manifest.TableBytes()}
 	for i := range m.Tables {
 		files[m.Tables[i].File] = append(files[m.Tables[i].File], i)
-		p.Total += m.Tables[i].Rows * int64(model.RowBytes(b.Manifest.Tables[i].RowDType, m.Tables[i].Dim))
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -136,7 +135,7 @@ func convert(out io.Writer, b *model.Bundle, m *model.Manifest, i int, e *TableE
 	}
 	elements := float64(rows) * float64(dim)
 	e.Name, e.From, e.To, e.Rows = m.Tables[i].Name, from, to, rows
-	e.BytesBefore, e.BytesAfter = rows*int64(width), rows*int64(narrow)
+	e.BytesBefore, e.BytesAfter = b.Manifest.Tables[i].Bytes(), m.Tables[i].Bytes()
 	e.RMS, e.Scale = math.Sqrt(squares/elements), math.Sqrt(scale/elements)
 	return nil
 }
