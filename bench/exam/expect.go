@@ -82,12 +82,9 @@ func compute(b *model.Bundle, o *Options, examples []reference.Example) ([]float
 	columns := b.Manifest.ScoreColumns()
 	scores := make([]float32, len(examples)*columns)
 	err = inParallel(len(examples), func(e int) error {
-		pooled := make([][]float64, len(b.Manifest.Tables))
-		for t, bag := range examples[e].Bags {
-			var err error
-			if pooled[t], err = l.Pool(t, bag); err != nil {
-				return fmt.Errorf("expect example %d: %w", e, err)
-			}
+		pooled, err := l.PoolAll(examples[e].Bags)
+		if err != nil {
+			return fmt.Errorf("expect example %d: %w", e, err)
 		}
 		score(scores[e*columns:][:columns], pooled, examples[e].Dense)
 		return nil

@@ -198,11 +198,9 @@ func pooled(b *model.Bundle, examples []reference.Example) (rows [][][]byte, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	for e := range examples {
-		vectors := make([][]float64, len(b.Manifest.Tables))
-		for t, bag := range examples[e].Bags {
-			if vectors[t], err = l.Pool(t, bag); err != nil {
-				return nil, fmt.Errorf("golden request %d: %w", e, err)
-			}
+		vectors, err := l.PoolAll(examples[e].Bags)
+		if err != nil {
+			return nil, fmt.Errorf("golden request %d: %w", e, err)
 		}
 		rows = append(rows, reference.PackedRow(b.Manifest, vectors, examples[e].Dense))
 	}

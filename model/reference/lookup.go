@@ -106,6 +106,18 @@ func (l *Lookup) Pool(t int, bag Bag) ([]float64, error) {
 	return pooled, nil
 }
 
+// PoolAll looks up and combines the bags of an example: one vector a table.
+func (l *Lookup) PoolAll(bags []Bag) ([][]float64, error) {
+	pooled := make([][]float64, len(bags))
+	for t, bag := range bags {
+		var err error
+		if pooled[t], err = l.Pool(t, bag); err != nil {
+			return nil, err
+		}
+	}
+	return pooled, nil
+}
+
 // applyPolicy returns the row that id reads, or false for a row of zeros.
 func applyPolicy(t *model.Table, id int64) (row int64, found bool, err error) {
 	if id >= 0 && id < t.Rows {

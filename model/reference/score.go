@@ -47,12 +47,9 @@ func score(m *model.Manifest, l *Lookup, network Network, e *Example) ([]float64
 			return nil, fmt.Errorf("dense input %q: got %d features, want %d", m.Dense[i].Name, len(d), m.Dense[i].Width)
 		}
 	}
-	pooled := make([][]float64, len(e.Bags))
-	for t, bag := range e.Bags {
-		var err error
-		if pooled[t], err = l.Pool(t, bag); err != nil {
-			return nil, err
-		}
+	pooled, err := l.PoolAll(e.Bags)
+	if err != nil {
+		return nil, err
 	}
 	out := network(pooled, e.Dense)
 	if len(out) != m.ScoreColumns() {
