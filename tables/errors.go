@@ -23,9 +23,6 @@ var ErrDigest = errors.New("file differs from the manifest's digest")
 // Lookup. ErrBags means that the caller described its bags wrongly, which a request cannot cause.
 var ErrBags = errors.New("bags do not fit the tables")
 
-// ErrKernel: this processor or build has no kernel of that name.
-var ErrKernel = errors.New("no such kernel here")
-
 // DigestError is an ErrDigest with its figures.
 type DigestError struct {
 	File, Got, Want string // File is relative to the bundle; the digests read "sha256:<hex>"

@@ -19,7 +19,7 @@ const prefetchPad = 32
 // sweepArgs is one call of a kernel: rows packed rows, for each of them all columns in order, one bag each.
 //
 // Preconditions, which Resolve and Sweep establish so that a kernel needs no checks:
-//   - Every address is the offset in mem of a row of its column; mem goes on for lineBytes after the last row.
+//   - Every address is the offset in mem of a row of its column; mem goes on for a line after the last row.
 //   - lens, and scales if not nil, have rows*len(columns) entries; addrs, and weights if not nil, have at least the sum
 //     of lens, and addrs has prefetchPad valid entries more.
 //   - scales is not nil if a column is scaled, weights is not nil if one is weighted.
@@ -36,7 +36,7 @@ type sweepArgs struct {
 	dst     [][]byte
 	strides []int // bytes from one packed row to the next, per array
 
-	line [lineBytes]byte // scratch, for the end of a vector that is no multiple of it
+	line [line]byte // scratch, for the end of a vector that is no multiple of it
 }
 
 // sweepGeneric is the portable kernel and the specification of the others, which must give the same bits:

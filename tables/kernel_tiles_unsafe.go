@@ -5,11 +5,8 @@ import (
 	"unsafe"
 )
 
-// A line of sums is what the narrowest tile gives: a cache line of float32.
-const (
-	lineBytes    = 64
-	lineElements = lineBytes / 4
-)
+// lineElements is a line of sums, which the narrowest tile gives.
+const lineElements = line / 4
 
 // A tileFunc pools some lines of sums of one bag: dst = factor * Σ weights[i]*row(i), where row(i) starts at mem + addrs[i], as
 // sweepGeneric does it. It reads ids addresses, and as many weights if weights is not nil; a nil factor is none. It prefetches
@@ -28,6 +25,12 @@ type bagArgs struct {
 	addrs           *uint64
 	ids, ahead      int
 	weights, factor *float32
+}
+
+// run pools the lines from element at on into dst.
+func (b *bagArgs) run(f tileFunc, dst *byte, col *column, at int) {
+	size := col.form.bytes()
+	f(dst, (*byte)(unsafe.Add(b.mem, at*size)), b.addrs, b.ids, b.ahead, b.weights, b.factor, (col.dim-at)*size)
 }
 
 // sweepTiles is a kernel made of tiles.
@@ -54,16 +57,16 @@ func sweepTiles(a *sweepArgs, kinds *[forms]tiles, ahead int) {
 
 // pool covers the lines of a bag with the widest tiles that fit. What is left of a line goes through scratch: no more than the
 // vector may be written. Reading more is fine, since rows or the segment go on.
-func (t tiles) pool(b *bagArgs, out []byte, col *column, scratch *[lineBytes]byte) {
+func (t tiles) pool(b *bagArgs, out []byte, col *column, scratch *[line]byte) {
 	at := 0 // elements
 	for left := col.dim / lineElements; left > 0; {
 		k := min(bits.Len(uint(left)), len(t)) - 1
-		t[k](&out[4*at], (*byte)(unsafe.Add(b.mem, at*col.form.bytes())), b.addrs, b.ids, b.ahead, b.weights, b.factor, (col.dim-at)*col.form.bytes())
+		b.run(t[k], &out[4*at], col, at)
 		at += lineElements << k
 		left -= 1 << k
 	}
 	if at < col.dim {
-		t[0](&scratch[0], (*byte)(unsafe.Add(b.mem, at*col.form.bytes())), b.addrs, b.ids, b.ahead, b.weights, b.factor, (col.dim-at)*col.form.bytes())
+		b.run(t[0], &scratch[0], col, at)
 		copy(out[4*at:], scratch[:])
 	}
 }

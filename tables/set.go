@@ -147,7 +147,7 @@ func (s *Set) Close() error {
 	return s.mapping.Unmap()
 }
 
-// UseKernel makes Sweep use the kernel of that name. ErrKernel if this processor or build has none.
+// UseKernel makes Sweep use the kernel of that name, one of KernelNames.
 func (s *Set) UseKernel(name string) error {
 	for _, k := range kernels() {
 		if k.name == name {
@@ -155,7 +155,7 @@ func (s *Set) UseKernel(name string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: got %q, want one of %s", ErrKernel, name, strings.Join(KernelNames(), ", "))
+	return fmt.Errorf("use lookup kernel: got %q, want one of %s", name, strings.Join(KernelNames(), ", "))
 }
 
 // Kernel names the kernel that Sweep uses.
