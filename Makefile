@@ -153,23 +153,24 @@ $(PLUGIN): deploy/plugins/requirements-cpu.txt
 	deploy/plugins/install_plugin.sh cpu
 	@touch $@
 
+# The virtual environment of the target's folder, with the packages of the first prerequisite.
+define install_venv
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is missing: install Python 3.11 or newer, or name it with PYTHON=" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; v = "%d.%d" % sys.version_info[:2]; sys.exit(sys.version_info < (3, 11) and "make: $(PYTHON) is " + v + ", want 3.11 or newer: name one with PYTHON=")'
+	@echo "installing the Python packages of $< into $(@D)"
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+endef
+
 $(BENCH_VENV)/.installed: bench/python/requirements.txt
-	@echo "installing the Python packages of the compared servers into $(BENCH_VENV)"
-	@$(PYTHON) -m venv $(BENCH_VENV)
-	@$(BENCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	$(install_venv)
 	@touch $@
 
 $(LOOKUP_VENV)/.installed: bench/python/requirements-lookup.txt
-	@echo "installing NumPy, torch and FBGEMM into $(LOOKUP_VENV)"
-	@$(PYTHON) -m venv $(LOOKUP_VENV)
-	@$(LOOKUP_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	$(install_venv)
 	@touch $@
 
 $(VENV)/.installed: python/requirements-test.txt python/pyproject.toml
-	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is missing: install Python 3.11 or newer, or name it with PYTHON=" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; v = "%d.%d" % sys.version_info[:2]; sys.exit(sys.version_info < (3, 11) and "make: $(PYTHON) is " + v + ", want 3.11 or newer: name one with PYTHON=")'
-	@echo "installing the Python packages of the tests into $(VENV)"
-	@$(PYTHON) -m venv $(VENV)
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r python/requirements-test.txt
+	$(install_venv)
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e './python'
 	@touch $@
