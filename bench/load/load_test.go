@@ -13,13 +13,13 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
 	"rankd/bench/exam"
 	"rankd/bench/load"
 	"rankd/bench/nullserver"
 	"rankd/internal/testutil"
+	"rankd/internal/testutil/rawcodec"
 	"rankd/model/demo"
 )
 
@@ -44,19 +44,6 @@ func requests(t testing.TB, rows int) *exam.Requests {
 	}
 	return r
 }
-
-type raw struct{}
-
-func (raw) Marshal(v any) (mem.BufferSlice, error) {
-	return mem.BufferSlice{mem.SliceBuffer(*v.(*[]byte))}, nil
-}
-
-func (raw) Unmarshal(data mem.BufferSlice, v any) error {
-	*v.(*[]byte) = data.Materialize()
-	return nil
-}
-
-func (raw) Name() string { return "raw" }
 
 // server answers the requests that it knows as before says, which gets the number of the call; nil: at once.
 type server struct {
@@ -89,7 +76,7 @@ func (s *server) listen(address string) {
 		return
 	}
 	s.address = l.Addr().String()
-	s.grpc = grpc.NewServer(grpc.ForceServerCodecV2(raw{}))
+	s.grpc = grpc.NewServer(grpc.ForceServerCodecV2(rawcodec.Codec{}))
 	s.grpc.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "rankd.v1.PredictionService", HandlerType: (*any)(nil),
 		Methods: []grpc.MethodDesc{{MethodName: "Predict", Handler: s.handle}},

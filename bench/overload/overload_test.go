@@ -10,27 +10,14 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/mem"
 
 	"rankd/bench/gauges"
 	"rankd/bench/load"
 	"rankd/internal/testutil"
+	"rankd/internal/testutil/rawcodec"
 )
 
 func TestMain(m *testing.M) { testutil.Main(m) }
-
-type raw struct{}
-
-func (raw) Marshal(v any) (mem.BufferSlice, error) {
-	return mem.BufferSlice{mem.SliceBuffer(*v.(*[]byte))}, nil
-}
-
-func (raw) Unmarshal(data mem.BufferSlice, v any) error {
-	*v.(*[]byte) = data.Materialize()
-	return nil
-}
-
-func (raw) Name() string { return "raw" }
 
 // serve answers every call with the same bytes and counts them.
 func serve(t *testing.T, calls *atomic.Int64) string {
@@ -39,7 +26,7 @@ func serve(t *testing.T, calls *atomic.Int64) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := grpc.NewServer(grpc.ForceServerCodecV2(raw{}), grpc.MaxConcurrentStreams(50), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+	s := grpc.NewServer(grpc.ForceServerCodecV2(rawcodec.Codec{}), grpc.MaxConcurrentStreams(50), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		var in []byte
 		if err := stream.RecvMsg(&in); err != nil {
 			return err

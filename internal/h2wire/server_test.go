@@ -13,28 +13,14 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
 	"rankd/internal/h2wire"
 	"rankd/internal/testutil"
+	"rankd/internal/testutil/rawcodec"
 )
 
 func TestMain(m *testing.M) { testutil.Main(m) }
-
-// raw is a codec that leaves messages as they are.
-type raw struct{}
-
-func (raw) Marshal(v any) (mem.BufferSlice, error) {
-	return mem.BufferSlice{mem.SliceBuffer(*v.(*[]byte))}, nil
-}
-
-func (raw) Unmarshal(data mem.BufferSlice, v any) error {
-	*v.(*[]byte) = data.Materialize()
-	return nil
-}
-
-func (raw) Name() string { return "raw" }
 
 // method is the one method of the test server. What it does stands in the request: "echo ...", "grow N", "fail", "wait".
 var method = &h2wire.Method{Path: "/test.Service/Do"}
@@ -73,7 +59,7 @@ func serve(t testing.TB, options ...grpc.ServerOption) (address string, s *grpc.
 	if err != nil {
 		t.Fatal(err)
 	}
-	s = grpc.NewServer(append(options, grpc.ForceServerCodecV2(raw{}), grpc.MaxRecvMsgSize(64<<20), grpc.MaxSendMsgSize(64<<20))...)
+	s = grpc.NewServer(append(options, grpc.ForceServerCodecV2(rawcodec.Codec{}), grpc.MaxRecvMsgSize(64<<20), grpc.MaxSendMsgSize(64<<20))...)
 	s.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "test.Service", HandlerType: (*any)(nil),
 		Methods: []grpc.MethodDesc{{MethodName: "Do", Handler: handle}},
@@ -171,7 +157,7 @@ func (c *client) finish(n int) {
 func official(t testing.TB, address, path, message string) answer {
 	t.Helper()
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(raw{}), grpc.MaxCallRecvMsgSize(64<<20)))
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawcodec.Codec{}), grpc.MaxCallRecvMsgSize(64<<20)))
 	if err != nil {
 		t.Fatal(err)
 	}
