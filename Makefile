@@ -91,13 +91,15 @@ bench-smoke: ## compare all servers briefly, in less than five minutes: bench/re
 
 # The three parts of a whole measurement on this machine; each takes less than an hour and goes on where it was interrupted.
 BENCH_PARTS ?= sim server cpu
+# What the machine costs an hour, in any currency: the server part prints what a million requests cost.
+PRICE_PER_HOUR ?= 0.10
 
 .PHONY: bench
 bench: $(PLUGIN) ## measure on this machine, under an hour each: BENCH_PARTS="sim server cpu" (servers compared; rankd alone; on the CPU platform)
 	@for part in $(BENCH_PARTS); do \
 	  case $$part in \
 	    sim) bench/run_benchmark.sh --platform sim --arms rankd,rankd-nobatch,py,py-batch,py-mp,py-mp-batch,py-mp-batch-shared,cpp-batch ;; \
-	    server) bench/run_benchmark.sh --platform sim --parts capacity,overload,ablation ;; \
+	    server) bench/run_benchmark.sh --platform sim --name server --parts capacity,overload,ablation --price-per-hour $(PRICE_PER_HOUR) ;; \
 	    cpu) bench/run_benchmark.sh --platform cpu --concurrencies 1,16,64 --repeats 1 --duration 8s --warmup 2s ;; \
 	    *) echo "make: BENCH_PARTS: got $$part, want some of sim, server, cpu" >&2; exit 2 ;; \
 	  esac || exit $$?; \
@@ -117,8 +119,8 @@ bench-compare: ## Go benchmarks of REF and of this tree, ten interleaved runs ea
 
 .PHONY: soak
 soak: MINUTES ?= 30
-soak: ## load rankd steadily for MINUTES (default 30) and see whether anything grows: bench/results/sim/REPORT.md
-	bench/run_benchmark.sh --platform sim --parts soak --minutes $(MINUTES)
+soak: ## load rankd steadily for MINUTES (default 30) and see whether anything grows: bench/results/server/REPORT.md
+	bench/run_benchmark.sh --platform sim --name server --parts soak --minutes $(MINUTES)
 
 .PHONY: lint
 lint: ## the rules of the code base, gofumpt, vet, staticcheck

@@ -43,7 +43,7 @@ func trialParts(o suite.Options, c *suiteConfig) map[string]trialPart {
 		}, flags...)
 	}
 	parts := map[string]trialPart{
-		"capacity": {file: "capacity.json", args: common("capacity", "--batching=continuous,fused", "--connection-counts=1", "--halves", fmt.Sprintf("--price-per-hour=%v", c.Price))},
+		"capacity": {file: "capacity.json", args: common("capacity", "--batching=continuous,fused", "--connection-counts=1,8", "--halves", fmt.Sprintf("--price-per-hour=%v", c.Price))},
 		"overload": {file: overload.Name, args: common("overload")},
 		"ablation": {file: ablation.Name, args: common("ablation")},
 		"soak":     {file: soak.Name, args: common("soak", fmt.Sprintf("--minutes=%v", c.Minutes))},
