@@ -82,6 +82,28 @@ func TestI1OneRepeatThatFailsDecides(t *testing.T) {
 	}
 }
 
+// A machine that stops for a moment at a low rate says nothing about higher ones.
+func TestOneDisturbedRateDoesNotEndTheSearch(t *testing.T) {
+	even := queue(5000)
+	m := &machine{latency: func(rate float64, repeat int) float64 {
+		if rate == 100 && repeat == 1 || rate == 800 && repeat == 0 {
+			return 50
+		}
+		return even(rate, repeat)
+	}}
+	s := search(t, m)
+	c, err := s.Find(context.Background(), 20*time.Millisecond)
+	if err != nil || c.Rate > 3750 || c.Rate < 3750*0.93 || c.Failing < 3750 {
+		t.Errorf("got %+v, %v, want 3750", c, err)
+	}
+	if again := Best(s.Points(), 20, 3); again != c {
+		t.Errorf("the same points: got %+v, want %+v", again, c)
+	}
+	if few := Best(s.Points(), 20, 4); few.Rate != 0 {
+		t.Errorf("fewer repeats than are wanted: got %+v, want none", few)
+	}
+}
+
 func TestI2ClientThatIsTheLimitDecidesNothing(t *testing.T) {
 	m := &machine{latency: func(float64, int) float64 { return 1 }, client: 1500}
 	c, err := search(t, m).Find(context.Background(), 20*time.Millisecond)

@@ -7,8 +7,8 @@
 //   - point: a rate and its runs. All runs are on a fixed schedule that does not wait for replies; a request without a reply when the
 //     drain period has ended has failed.
 //   - verdict: passed, failed, or not judged because the client was the limit.
-//   - grid: rates that double until one fails, then geometric means between the last that passed and the first that failed until they
-//     are close enough.
+//   - grid: rates that double until two in a row fail, then geometric means between the highest that passed and the next one until they
+//     are close enough. A lower rate that failed was disturbed by the machine; it is listed with the others.
 //
 // # Invariants
 //

@@ -40,13 +40,14 @@ type Capacity struct {
 	P50           float64 `json:"p50_ms"` // at Rate, the median over the repeats
 	P99           float64 `json:"p99_ms"`
 	PerThousand   float64 `json:"cpu_s_per_1000"` // examples
+
+	next float64 // the lowest rate above Rate that did not pass; 0: there is none
 }
 
 // Search finds capacities. Make one for each server.
 type Search struct {
 	o      Options
 	points map[float64]*Point
-	judged map[float64]int // runs at a rate in which the client was the limit
 }
 
 // NewSearch starts with nothing known.
@@ -58,7 +59,7 @@ func NewSearch(o Options) (*Search, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	return &Search{o: o, points: map[float64]*Point{}, judged: map[float64]int{}}, nil
+	return &Search{o: o, points: map[float64]*Point{}}, nil
 }
 
 // Points are all rates that were offered, in their order.
@@ -85,49 +86,53 @@ func (v verdict) String() string {
 
 // Find searches the capacity within an objective.
 func (s *Search) Find(ctx context.Context, objective time.Duration) (Capacity, error) {
-	c := Capacity{Objective: float64(objective) / 1e6}
-	low, high := 0.0, 0.0 // the highest that passed; the lowest above it that did not
-	try := func(rate float64) error {
-		v, err := s.judge(ctx, rate, c.Objective)
-		if err != nil {
-			return err
+	limit := float64(objective) / 1e6
+	try := func(rate float64) (verdict, error) {
+		v, err := s.judge(ctx, rate, limit)
+		if err == nil {
+			s.o.Progress(fmt.Sprintf("%.0f requests/s within %v: %v", rate, objective, v))
 		}
-		s.o.Progress(fmt.Sprintf("%.0f requests/s within %v: %v", rate, objective, v))
-		if v == passed {
-			low = rate
-		} else {
-			high = rate
-			c.ClientLimited = v == unjudged
-		}
-		return nil
+		return v, err
 	}
-	for rate := s.round(s.o.Start); high == 0 && rate <= s.o.Max; rate = s.round(2 * rate) {
-		if err := try(rate); err != nil {
-			return c, err
+	fails := 0
+	for rate := s.round(s.o.Start); fails < enough && rate <= s.o.Max; rate = s.round(2 * rate) {
+		v, err := try(rate)
+		switch {
+		case err != nil:
+			return Capacity{Objective: limit}, err
+		case v == passed:
+			fails = 0
+		case v == failed:
+			fails++
+		default:
+			fails = enough // no client gets further
 		}
 	}
 	// Below the start the grid has a bottom: a server that can't do a hundredth of it has no capacity.
-	for bottom := s.o.Start / 100; low == 0 && high > bottom; {
-		if err := try(s.round(high / 2)); err != nil {
+	for rate := s.round(s.o.Start / 2); s.best(limit).Rate == 0 && rate > s.o.Start/200; rate = s.round(rate / 2) {
+		if _, err := try(rate); err != nil {
+			return Capacity{Objective: limit}, err
+		}
+	}
+	for {
+		c := s.best(limit)
+		if c.Rate == 0 || c.next == 0 || c.next/c.Rate <= 1+s.o.Precision {
+			return c, nil
+		}
+		next := s.round(math.Sqrt(c.next * c.Rate))
+		if next <= c.Rate || next >= c.next {
+			return c, nil
+		}
+		if _, err := try(next); err != nil {
 			return c, err
 		}
 	}
-	for high > 0 && low > 0 && high/low > 1+s.o.Precision {
-		next := s.round(math.Sqrt(high * low))
-		if next <= low || next >= high {
-			break
-		}
-		if err := try(next); err != nil {
-			return c, err
-		}
-	}
-	c.Failing = high
-	if c.ClientLimited {
-		c.Failing = 0
-	}
-	s.describe(&c, low)
-	return c, nil
 }
+
+// enough is how many rates in a row must fail for the search to go no higher: one may fail for a disturbance of the machine.
+const enough = 2
+
+func (s *Search) best(objective float64) Capacity { return Best(s.Points(), objective, s.o.Repeats) }
 
 // round keeps three digits, so that rates are the same numbers for every objective (I3).
 func (s *Search) round(rate float64) float64 {
@@ -142,48 +147,70 @@ func (s *Search) judge(ctx context.Context, rate, objective float64) (verdict, e
 		p = &Point{Rate: rate}
 		s.points[rate] = p
 	}
-	good := 0
-	for i := 0; good < s.o.Repeats; i++ {
-		if i == len(p.Results) {
-			if s.judged[rate] > 1 {
-				return unjudged, nil
-			}
-			r, err := s.o.Run(ctx, rate, i)
-			if err != nil {
-				return failed, err
-			}
-			p.Results = append(p.Results, r)
-			if r.Mismatches > 0 {
-				return failed, fmt.Errorf("offer %.0f requests/s: %d replies were wrong: %s", rate, r.Mismatches, r.FirstMismatch)
-			}
-			if r.Client.Limited {
-				s.judged[rate]++
-			}
+	for {
+		if v, known := p.verdict(objective, s.o.Repeats); known {
+			return v, nil
 		}
-		switch r := p.Results[i]; {
+		r, err := s.o.Run(ctx, rate, len(p.Results))
+		if err != nil {
+			return failed, err
+		}
+		p.Results = append(p.Results, r)
+		if r.Mismatches > 0 {
+			return failed, fmt.Errorf("offer %.0f requests/s: %d replies were wrong: %s", rate, r.Mismatches, r.FirstMismatch)
+		}
+	}
+}
+
+// verdict is what the runs that were made say, if they are enough (I1, I2).
+func (p *Point) verdict(objective float64, repeats int) (v verdict, known bool) {
+	good, limited := 0, 0
+	for _, r := range p.Results {
+		switch {
 		case r.Client.Limited:
+			limited++
 		case !r.Within(objective):
-			return failed, nil
+			return failed, true
 		default:
 			good++
 		}
 	}
-	return passed, nil
+	if good < repeats && limited > 1 {
+		return unjudged, true
+	}
+	return passed, good >= repeats
+}
+
+// Best is the capacity that points, in the order of their rates, show: the highest rate that has passed.
+func Best(points []Point, objective float64, repeats int) Capacity {
+	c := Capacity{Objective: objective}
+	for i := range points {
+		p := &points[i]
+		v, known := p.verdict(objective, repeats)
+		switch {
+		case !known: // offered for another objective, which it failed early
+		case v == passed:
+			c = Capacity{Objective: objective}
+			c.describe(p)
+		case c.next == 0:
+			c.next, c.ClientLimited = p.Rate, v == unjudged
+			if v == failed {
+				c.Failing = p.Rate
+			}
+		}
+	}
+	return c
 }
 
 // describe fills in the figures at the capacity.
-func (s *Search) describe(c *Capacity, rate float64) {
-	p := s.points[rate]
-	if rate == 0 || p == nil {
-		return
-	}
-	c.Rate = rate
+func (c *Capacity) describe(p *Point) {
+	c.Rate = p.Rate
 	var p50, p99, cpu []float64
 	for _, r := range p.Results {
 		if r.Client.Limited {
 			continue
 		}
-		c.Examples = rate * float64(r.Rows)
+		c.Examples = p.Rate * float64(r.Rows)
 		p50, p99 = append(p50, r.Latency.P50), append(p99, r.Latency.P99)
 		if r.Server != nil {
 			cpu = append(cpu, r.Server.PerThousand)

@@ -169,9 +169,20 @@ func (r *Results) collectCapacity(path string) error {
 		return fmt.Errorf("read %s: got schema %d, want %d", path, f.Schema, load.Schema)
 	}
 	for _, s := range f.Servers {
+		repeats := 0
 		for _, p := range s.Points {
+			counted := 0
 			for _, x := range p.Results {
 				r.Simulated = r.Simulated || x.Simulated
+				if !x.Client.Limited {
+					counted++
+				}
+			}
+			repeats = max(repeats, counted)
+		}
+		for i, c := range s.Capacities {
+			if len(s.Points) > 0 { // what the points say, also those of searches that ended early
+				s.Capacities[i] = capacity.Best(s.Points, c.Objective, repeats)
 			}
 		}
 	}
