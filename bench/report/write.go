@@ -8,13 +8,6 @@ import (
 	"rankd/bench/load"
 )
 
-// Summary is the form of summary.json.
-type Summary struct {
-	Schema    int       `json:"schema"`
-	Simulated bool      `json:"simulated_accelerator"`
-	Figures   []Figures `json:"figures"`
-}
-
 // Write reads the results in a directory and writes REPORT.md, summary.json and the charts beside them. It returns the path of the
 // report.
 func Write(dir string) (string, error) {
@@ -26,7 +19,7 @@ func Write(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := load.WriteJSON(filepath.Join(dir, "summary.json"), Summary{load.Schema, r.Simulated, r.Figures()}); err != nil {
+	if err := load.WriteJSON(filepath.Join(dir, "summary.json"), r.Summary()); err != nil {
 		return "", err
 	}
 	path := filepath.Join(dir, "REPORT.md")
