@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"rankd/deviceowner/sim"
+	"rankd/internal/dtype"
 	"rankd/model"
 	"rankd/model/demo"
 )
@@ -25,8 +26,8 @@ type example struct {
 	score float32
 }
 
-// scoring computes the right score of an example. row is the packed row, made by this package.
-type scoring func(x *example, row []byte) float32
+// scoring computes the right score of an example. row is its row of each packed array, made by this package.
+type scoring func(x *example, row [][]byte) float32
 
 // simulated is the score of the simulated accelerator with --sim-verify=full: of every byte of the packed row.
 func simulated(t testing.TB, m *model.Manifest) scoring {
@@ -35,14 +36,27 @@ func simulated(t testing.TB, m *model.Manifest) scoring {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(_ *example, row []byte) float32 { return sim.ScoreRow(l, row, true) }
+	scores := make([]float32, l.Columns())
+	return func(_ *example, row [][]byte) float32 {
+		l.Score(scores, row, 0, true)
+		return scores[0]
+	}
 }
 
 // closedForm is the score of the test model in numbers: every step is exact in float32.
-func closedForm(x *example, _ []byte) float32 {
+func closedForm(x *example, _ [][]byte) float32 {
+	return closed(x, func(v float32) float32 { return v })
+}
+
+// closedHalf is closedForm where pooled vectors travel as bfloat16.
+func closedHalf(x *example, _ [][]byte) float32 {
+	return closed(x, func(v float32) float32 { return dtype.BFloat16ToFloat32(dtype.Float32ToBFloat16(v)) })
+}
+
+func closed(x *example, sent func(float32) float32) float32 {
 	var s float32
 	for t, ids := range x.ids {
-		s += float32(t+1) * demo.TestRow(t, ids[0])
+		s += float32(t+1) * sent(demo.TestRow(t, ids[0]))
 	}
 	for j, v := range x.dense {
 		s += float32(j+1) * v
@@ -120,8 +134,11 @@ func openPooling(t testing.TB, b *model.Bundle) *pooling {
 	return p
 }
 
-func (p *pooling) row(x *example) []byte {
-	row := make([]byte, p.m.Packed[0].Stride)
+func (p *pooling) row(x *example) [][]byte {
+	var row [][]byte
+	for _, a := range p.m.Packed {
+		row = append(row, make([]byte, a.Stride))
+	}
 	for i := range p.m.Tables {
 		t := &p.m.Tables[i]
 		sum := make([]float32, t.Dim)
@@ -131,15 +148,20 @@ func (p *pooling) row(x *example) []byte {
 				sum[k] += math.Float32frombits(binary.LittleEndian.Uint32(p.tables[i][at:]))
 			}
 		}
+		vector := row[t.Slot.Array][t.Slot.Offset:]
 		for k, v := range sum {
-			binary.LittleEndian.PutUint32(row[t.Slot.Offset+4*k:], math.Float32bits(v))
+			if p.m.PooledDType(t) == dtype.BFloat16 {
+				binary.LittleEndian.PutUint16(vector[2*k:], dtype.Float32ToBFloat16(v))
+			} else {
+				binary.LittleEndian.PutUint32(vector[4*k:], math.Float32bits(v))
+			}
 		}
 	}
 	next := 0
 	for i := range p.m.Dense {
 		d := &p.m.Dense[i]
 		for k := range d.Width {
-			binary.LittleEndian.PutUint32(row[d.Slot.Offset+4*k:], math.Float32bits(x.dense[next+k]))
+			binary.LittleEndian.PutUint32(row[d.Slot.Array][d.Slot.Offset+4*k:], math.Float32bits(x.dense[next+k]))
 		}
 		next += d.Width
 	}

@@ -58,7 +58,7 @@ func (s *server) wantRefused(need int64, words ...string) {
 // bytesOf is the size of a model's tables in memory.
 func bytesOf(b *model.Bundle) (bytes int64) {
 	for _, t := range b.Manifest.Tables {
-		bytes += t.Rows * int64(t.PooledBytes())
+		bytes += t.Bytes()
 	}
 	return bytes
 }

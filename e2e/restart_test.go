@@ -65,7 +65,7 @@ func TestKilledServersStartAgainWhereTwoCopiesHaveNoRoom(t *testing.T) {
 	seed, b, other := seedOf(t), demoModel(t, "demo-large", 5000), testModel(t)
 	copyBytes := int64(0)
 	for _, table := range b.Manifest.Tables {
-		copyBytes += table.Rows * int64(table.PooledBytes())
+		copyBytes += table.Bytes()
 	}
 	dir := memory(t, copyBytes*13/10)
 	flags := []string{"--executor=sim", "--sim-verify=full", "--buckets=1,8,32", "--frontends=2"}

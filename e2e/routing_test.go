@@ -1,10 +1,14 @@
 package e2e
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
 
 	"rankd/deviceowner/pjrt/pjrttest"
+	"rankd/internal/dtype"
+	"rankd/model"
+	"rankd/model/demo"
 )
 
 // route sends requests of many callers at once and wants every row's own score.
@@ -23,6 +27,33 @@ func route(t *testing.T, s *server, l *load) {
 	if got, want := m.sum("rankd_rows_total"), float64(l.rowsOK.Load()); got < want {
 		t.Errorf("got %v rows counted, want at least the %v that were scored", got, want)
 	}
+}
+
+// Pooled vectors of two bytes have a packed array of their own beside that of the dense features.
+func TestPooledVectorsOfTwoBytesArriveWithTheirRows(t *testing.T) {
+	t.Run("simulated accelerator", func(t *testing.T) {
+		seed := seedOf(t)
+		b := bundle(t, "demo-half", func(ctx context.Context, dir string) (*model.Bundle, error) {
+			return demo.Create(ctx, demo.Options{Dir: dir, Seed: 1, MaxVocab: 1000, Small: true, MaxBatch: 512, Pooled: dtype.BFloat16})
+		})
+		s := serve(t, options{model: b.Dir, flags: []string{
+			"--executor=sim", "--sim-verify=full", "--frontends=2", "--buckets=1,16,64,256,512",
+		}})
+		route(t, s, &load{
+			exam: newExam(t, b, seed, 2048, simulated(t, b.Manifest)), callers: 50, seed: seed, rows: mixedRows(512, 512), total: 500,
+		})
+	})
+	t.Run("CPU plugin", func(t *testing.T) {
+		plugin := pjrttest.CPU(t)
+		seed := seedOf(t)
+		b := bundle(t, "test-half", func(ctx context.Context, dir string) (*model.Bundle, error) {
+			return demo.CreateTest(ctx, demo.TestOptions{Dir: dir, Pooled: dtype.BFloat16})
+		})
+		s := serve(t, options{model: b.Dir, flags: []string{
+			"--executor=pjrt", "--platform=cpu", "--plugin=" + plugin, "--frontends=2", "--device-threads=1",
+		}})
+		route(t, s, &load{exam: newExam(t, b, seed, 512, closedHalf), callers: 32, seed: seed, rows: mixedRows(256, 256), total: 200})
+	})
 }
 
 func TestEveryRowGetsItsOwnScoreUnderConcurrency(t *testing.T) {

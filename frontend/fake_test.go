@@ -37,7 +37,7 @@ func testManifest() *model.Manifest {
 			Name: name, Rows: 1000, Dim: 8, Hotness: 1, Combiner: "sum", IDPolicy: "reject", RowDType: dtype.Float32,
 		})
 	}
-	m.AssignSlots()
+	m.AssignSlots(dtype.Float32)
 	return m
 }
 

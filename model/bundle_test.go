@@ -25,7 +25,7 @@ func writeValid(t *testing.T, dir string) *Bundle {
 		t.Fatal(err)
 	}
 	for _, table := range m.Tables {
-		rows := make([]byte, int(table.Rows)*table.PooledBytes())
+		rows := make([]byte, table.Bytes())
 		err = errors.Join(err, w.AddTensors(ctx, table.File, []NamedTensor{
 			{Name: table.Tensor, DType: dtype.Float32, Shape: []int64{table.Rows, int64(table.Dim)}, Data: rows},
 		}))

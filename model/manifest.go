@@ -35,7 +35,7 @@ type Table struct {
 	RowDType dtype.DType `json:"row_dtype"` // one of RowDTypes
 	File     string      `json:"file"`      // safetensors file, relative
 	Tensor   string      `json:"tensor"`    // its tensor, [Rows, Dim]; int8: [Rows, Dim+8] of uint8
-	Slot     Slot        `json:"slot"`      // where the pooled vector goes: Dim float32
+	Slot     Slot        `json:"slot"`      // where the pooled vector goes: Dim elements of the array's type, one of PooledDTypes
 }
 
 // Dense is a dense input [B, Width].

@@ -33,7 +33,7 @@ func validManifest() *Manifest {
 		},
 		Digests: map[string]string{"tables/a": digest, "tables/b": digest, "weights": digest, "program": digest},
 	}
-	m.AssignSlots()
+	m.AssignSlots(dtype.Float32)
 	return m
 }
 
@@ -56,6 +56,40 @@ func TestAssignSlotsFollowsTheLayoutRules(t *testing.T) {
 	m.Tables[1].Hotness = 5
 	if n, ok := m.IDColumns(); !ok || n != 7 {
 		t.Errorf("id columns: got %d, %v, want 7", n, ok)
+	}
+}
+
+func TestPooledVectorsOfTwoBytesHaveAnArrayOfTheirOwn(t *testing.T) {
+	m := validManifest()
+	m.AssignSlots(dtype.BFloat16)
+	// 8 elements at 0, 16 at the next 64-byte line; dense features start the second array.
+	got := []Slot{m.Tables[0].Slot, m.Tables[1].Slot, m.Dense[0].Slot}
+	if want := []Slot{{0, 0}, {0, 64}, {1, 0}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("slots: got %v, want %v", got, want)
+	}
+	if want := []PackedArray{{dtype.BFloat16, 128}, {dtype.Float32, 64}}; !reflect.DeepEqual(m.Packed, want) {
+		t.Errorf("packed: got %v, want %v", m.Packed, want)
+	}
+	second := 1
+	m.Program.Inputs = append(m.Program.Inputs, ProgramInput{Packed: &second})
+	if err := m.Validate(); err != nil {
+		t.Error(err)
+	}
+	m.Tables[1].Slot = Slot{0, 128 - 16} // 16 elements take 32 bytes
+	m.Dense[0].Slot = Slot{0, 0}
+	err := m.Validate()
+	for _, want := range []string{
+		"tables[1].slot.offset: got 112, want 0 to 96 (32 bytes in a stride of 128)",
+		"dense[0].slot.array: got 0 (bfloat16), want an array of float32",
+		"packed[1]: got no slot in it, want at least one (or leave the array out)",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v\nwant %s", err, want)
+		}
+	}
+	m.Dense = nil
+	if m.AssignSlots(dtype.BFloat16); len(m.Packed) != 1 {
+		t.Errorf("packed without dense inputs: got %v, want one array", m.Packed)
 	}
 }
 
@@ -173,7 +207,7 @@ func TestManifestRoundTrip(t *testing.T) {
 		t.Errorf("got %+v\nwant %+v", got, m)
 	}
 	m.Dense, m.Tables[0].Rows = nil, 10
-	m.AssignSlots()
+	m.AssignSlots(dtype.Float32)
 	if text, err = m.Encode(); err != nil || !strings.Contains(string(text), `"dense": []`) {
 		t.Errorf("absent dense inputs must be written as [], got %v\n%s", err, text)
 	}
@@ -299,7 +333,7 @@ func FuzzDecodeManifest(f *testing.F) {
 		// I1: what is used without further checks holds.
 		for i := range m.Tables {
 			s := m.Tables[i].Slot
-			if s.Offset < 0 || s.Offset+m.Tables[i].PooledBytes() > m.Packed[s.Array].Stride {
+			if s.Offset < 0 || s.Offset+m.Tables[i].Dim*m.PooledDType(&m.Tables[i]).Size() > m.Packed[s.Array].Stride {
 				t.Fatalf("slot of table %d lies outside its row: %+v", i, m.Tables[i])
 			}
 		}

@@ -24,8 +24,11 @@ func (m *Manifest) ScoreColumns() int {
 // ScoreBytes returns the size of one row of the program's result in bytes.
 func (m *Manifest) ScoreBytes() int { return 4 * m.ScoreColumns() }
 
-// PooledBytes returns the size of the table's pooled vector in bytes.
-func (t *Table) PooledBytes() int { return t.Dim * dtype.Float32.Size() }
+// PooledDTypes lists the element types in which a pooled vector may lie in a packed row. It is summed as float32 in any case.
+func PooledDTypes() []dtype.DType { return []dtype.DType{dtype.Float32, dtype.BFloat16} }
+
+// PooledDType is the element type in which the table's pooled vector lies in the packed row. The manifest must be valid.
+func (m *Manifest) PooledDType(t *Table) dtype.DType { return m.Packed[t.Slot.Array].DType }
 
 // Bytes returns the size of the dense input's slot in bytes.
 func (d *Dense) Bytes() int { return d.Width * d.DType.Size() }
@@ -42,21 +45,31 @@ func (m *Manifest) IDColumns() (int, bool) {
 	return n, true
 }
 
-// AssignSlots gives every table and dense input its slot in one float32 packed row: pooled vectors first, each at the next
-// multiple of 64 bytes, in the order of the tables, then the dense inputs without gaps. It replaces Packed.
-func (m *Manifest) AssignSlots() {
+// AssignSlots gives every table and dense input its slot: pooled vectors, of one of PooledDTypes, first, each at the next
+// multiple of 64 bytes, in the order of the tables, then the dense inputs without gaps. What has the same type shares a packed
+// array; so there are two if pooled vectors are not float32 and there are dense inputs. It replaces Packed.
+func (m *Manifest) AssignSlots(pooled dtype.DType) {
 	at := 0
 	for i := range m.Tables {
 		at = alignSlot(at)
 		m.Tables[i].Slot = Slot{Array: 0, Offset: at}
-		at += m.Tables[i].PooledBytes()
+		at += m.Tables[i].Dim * pooled.Size()
+	}
+	m.Packed = []PackedArray{{DType: pooled, Stride: alignSlot(at)}}
+	if len(m.Dense) == 0 {
+		return
+	}
+	array := 0
+	if pooled != dtype.Float32 {
+		m.Packed = append(m.Packed, PackedArray{DType: dtype.Float32})
+		array, at = 1, 0
 	}
 	at = alignSlot(at)
 	for i := range m.Dense {
-		m.Dense[i].Slot = Slot{Array: 0, Offset: at}
+		m.Dense[i].Slot = Slot{Array: array, Offset: at}
 		at += m.Dense[i].Bytes()
 	}
-	m.Packed = []PackedArray{{DType: dtype.Float32, Stride: alignSlot(at)}}
+	m.Packed[array].Stride = alignSlot(at)
 }
 
 func alignSlot(n int) int { return (n + slotAlign - 1) &^ (slotAlign - 1) }

@@ -40,14 +40,14 @@ func (v *validator) slots() {
 		field := fmt.Sprintf("tables[%d].slot", i)
 		// A bad dim was reported already; its size means nothing here.
 		if t.Dim >= 1 && t.Dim <= maxDim {
-			v.slot(spans, field, t.Slot, t.PooledBytes(), slotAlign, dtype.Float32)
+			v.slot(spans, field, t.Slot, t.Dim, slotAlign, PooledDTypes()...)
 		}
 	}
 	for i := range v.m.Dense {
 		d := &v.m.Dense[i]
 		field := fmt.Sprintf("dense[%d].slot", i)
 		if d.Width >= 1 && d.Width <= maxDim && d.DType.Valid() {
-			v.slot(spans, field, d.Slot, d.Bytes(), d.DType.Size(), d.DType)
+			v.slot(spans, field, d.Slot, d.Width, d.DType.Size(), d.DType)
 		}
 	}
 	for a := range spans {
@@ -58,14 +58,19 @@ func (v *validator) slots() {
 	}
 }
 
-func (v *validator) slot(spans [][]span, field string, s Slot, size, align int, d dtype.DType) {
+// slot checks a place for a vector of so many elements in an array of one of the types. An array of another type is one
+// violation; the vector is taken to have the size that the first type gives it then.
+func (v *validator) slot(spans [][]span, field string, s Slot, elements, align int, types ...dtype.DType) {
 	if s.Array < 0 || s.Array >= len(v.m.Packed) {
 		v.add(field+".array", s.Array, "an index into packed, which has %d", len(v.m.Packed))
 		return
 	}
 	array := v.m.Packed[s.Array]
-	if array.DType != d {
-		v.add(field+".array", fmt.Sprintf("%d (%s)", s.Array, array.DType), "an array of %s", d)
+	size := elements * types[0].Size()
+	if slices.Contains(types, array.DType) {
+		size = elements * array.DType.Size()
+	} else {
+		v.add(field+".array", fmt.Sprintf("%d (%s)", s.Array, array.DType), "an array of %s", orList(types))
 	}
 	if s.Offset < 0 || s.Offset > array.Stride-size {
 		v.add(field+".offset", s.Offset, "0 to %d (%d bytes in a stride of %d)", array.Stride-size, size, array.Stride)
@@ -75,6 +80,15 @@ func (v *validator) slot(spans [][]span, field string, s Slot, size, align int, 
 	if s.Offset >= 0 && s.Offset <= maxStride {
 		spans[s.Array] = append(spans[s.Array], span{field, s.Offset, s.Offset + size})
 	}
+}
+
+// orList names types as a sentence does.
+func orList(types []dtype.DType) string {
+	names := make([]string, len(types))
+	for i, t := range types {
+		names[i] = t.String()
+	}
+	return strings.Join(names, " or ")
 }
 
 func (v *validator) overlaps(spans []span) {

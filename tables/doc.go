@@ -76,6 +76,11 @@
 // float16 and bfloat16 elements are widened exactly. A row of int8 is dim bytes q, then scale and bias in float32, x = scale·q + bias
 // (FBGEMM's fused 8-bit row): the kernels add round(s·q), with s = round(w·scale), and the sum of all round(w·bias) once at the end.
 //
+// # Pooled vectors
+//
+// They are float32, or bfloat16 where the slot lies in a packed array of that type: summed in float32 as above, then rounded once, to
+// the nearest, ties to even.
+//
 // # Policies
 //
 // reject refuses the request. clamp reads the nearest valid row. zero reads a row of zeros, which still counts in n. hash-mod

@@ -2,9 +2,10 @@ package tables
 
 // kernel pools the bags of one call; see sweepArgs for what it may rely on and sweepGeneric for what it must give.
 type kernel struct {
-	name  string
-	tiles *[forms]tiles // nil: portable
-	ahead int           // ids before its use at which a row is prefetched; at most prefetchPad
+	name   string
+	tiles  *[forms]tiles // nil: portable
+	narrow narrowFunc
+	ahead  int // ids before its use at which a row is prefetched; at most prefetchPad
 }
 
 func (k *kernel) sweep(a *sweepArgs) {
@@ -12,7 +13,7 @@ func (k *kernel) sweep(a *sweepArgs) {
 		sweepGeneric(a)
 		return
 	}
-	sweepTiles(a, k.tiles, k.ahead)
+	k.sweepTiles(a)
 }
 
 // generic is the portable kernel, for processors that have no other and with the build tag noasm.

@@ -25,10 +25,10 @@ var (
 func kernels() []kernel {
 	var all []kernel
 	if cpu.X86.HasAVX512F {
-		all = append(all, kernel{"avx512", &avx512, aheadIDs})
+		all = append(all, kernel{"avx512", &avx512, narrowAVX512, aheadIDs})
 	}
 	if cpu.X86.HasAVX2 && cpu.X86.HasFMA { // float16 needs F16C, which has no flag here and came before both
-		all = append(all, kernel{"avx2", &avx2, aheadIDs})
+		all = append(all, kernel{"avx2", &avx2, narrowAVX2, aheadIDs})
 	}
 	return append(all, generic)
 }

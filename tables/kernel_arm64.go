@@ -10,4 +10,4 @@ var neon = [forms]tiles{
 }
 
 // kernels are those that run on this processor, the fastest first. All that run this code have NEON.
-func kernels() []kernel { return []kernel{{"neon", &neon, aheadIDs}, generic} }
+func kernels() []kernel { return []kernel{{"neon", &neon, narrowNEON, aheadIDs}, generic} }

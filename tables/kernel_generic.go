@@ -1,6 +1,10 @@
 package tables
 
-import "math"
+import (
+	"math"
+
+	"rankd/internal/dtype"
+)
 
 // column is a table as the kernel sees it: where its pooled vector goes and which steps its bags need.
 type column struct {
@@ -8,8 +12,17 @@ type column struct {
 	offset   int // bytes from the start of the packed row
 	dim      int // elements
 	form     form
+	half     bool // the pooled vector is stored as bfloat16, else as float32
 	weighted bool
 	scaled   bool
+}
+
+// bytes of the pooled vector in a packed row.
+func (c *column) bytes() int {
+	if c.half {
+		return 2 * c.dim
+	}
+	return 4 * c.dim
 }
 
 // prefetchPad is how many addresses stand behind the last one that a kernel adds, so that it can prefetch ahead without
@@ -23,7 +36,8 @@ const prefetchPad = 32
 //   - lens, and scales if not nil, have rows*len(columns) entries; addrs, and weights if not nil, have at least the sum
 //     of lens, and addrs has prefetchPad valid entries more.
 //   - scales is not nil if a column is scaled, weights is not nil if one is weighted.
-//   - dst[array] holds rows*strides[array] bytes and offset+4*dim <= strides[array]. dst need not be aligned.
+//   - dst[array] holds rows*strides[array] bytes and offset+bytes() <= strides[array]. dst need not be aligned.
+//   - wide has room for the float32 elements of the widest column that is half.
 //   - dst does not overlap mem.
 type sweepArgs struct {
 	mem     []byte    // the segment
@@ -34,7 +48,8 @@ type sweepArgs struct {
 	columns []column
 	rows    int
 	dst     [][]byte
-	strides []int // bytes from one packed row to the next, per array
+	strides []int  // bytes from one packed row to the next, per array
+	wide    []byte // scratch: a sum before it is rounded to bfloat16
 
 	line [line]byte // scratch, for the end of a vector that is no multiple of it
 }
@@ -45,7 +60,7 @@ type sweepArgs struct {
 //	for each id of the bag, in order:  acc = acc + x            if the column is not weighted
 //	                                   acc = acc + round(w*x)   if it is; the product is rounded to float32 first
 //	acc = acc * scale                                           only if the column is scaled
-//	store acc
+//	store acc                                                   if the column is half: rounded to the nearest bfloat16, ties to even
 //
 // Elements of float16 and bfloat16 are widened, which is exact. A row of int8 has elements q from 0 to 255, a scale and a bias:
 //
@@ -62,7 +77,11 @@ func sweepGeneric(a *sweepArgs) {
 	for r := range a.rows {
 		for c := range a.columns {
 			col := &a.columns[c]
-			out := a.dst[col.array][r*a.strides[col.array]+col.offset:][:4*col.dim]
+			vector := a.dst[col.array][r*a.strides[col.array]+col.offset:][:col.bytes()]
+			out := vector
+			if col.half {
+				out = a.wide[:4*col.dim]
+			}
 			clear(out)
 			end := id + int(a.lens[bag])
 			beta := float32(0)
@@ -87,6 +106,9 @@ func sweepGeneric(a *sweepArgs) {
 			}
 			if col.scaled {
 				scale(out, a.scales[bag])
+			}
+			if col.half {
+				narrow(vector, out)
 			}
 			bag++
 		}
@@ -138,6 +160,13 @@ func shift(out []byte, b float32) {
 	for i := 0; i+4 <= len(out); i += 4 {
 		o := out[i : i+4 : i+4]
 		le.PutUint32(o, math.Float32bits(math.Float32frombits(le.Uint32(o))+b))
+	}
+}
+
+// narrow stores the elements of sums as bfloat16.
+func narrow(out, sums []byte) {
+	for k := range len(sums) / 4 {
+		le.PutUint16(out[2*k:], dtype.Float32ToBFloat16(math.Float32frombits(le.Uint32(sums[4*k:]))))
 	}
 }
 

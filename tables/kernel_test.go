@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -89,15 +90,17 @@ func problem(t testing.TB, rng *rand.Rand, dims []int) sweepArgs {
 	var base []uint64
 	offset, at := rng.IntN(9), 0
 	for i, dim := range dims {
-		a.columns = append(a.columns, column{offset: offset, dim: dim, form: kinds[i], weighted: rng.IntN(3) == 0, scaled: rng.IntN(3) == 0})
+		col := column{offset: offset, dim: dim, form: kinds[i], half: rng.IntN(3) == 0, weighted: rng.IntN(3) == 0, scaled: rng.IntN(3) == 0}
+		a.columns = append(a.columns, col)
 		base = append(base, uint64(at))
-		offset += 4*dim + rng.IntN(9)
+		offset += col.bytes() + rng.IntN(9)
 		for r := range tableRows {
 			fillRow(rng, a.mem[at+r*strides[i]:], kinds[i], dim, strange)
 		}
 		at += int(align(int64(tableRows * strides[i])))
 	}
 	a.strides = []int{offset}
+	a.wide = newArena(t, 4*slices.Max(dims)).mem
 	for range a.rows {
 		for c := range dims {
 			n := rng.IntN(4)
@@ -137,20 +140,31 @@ func (k kernel) run(t testing.TB, a sweepArgs, shift int) []byte {
 	return out.mem[shift:]
 }
 
+// element is the first element of a pooled vector's bytes.
+func (c *column) element(vector []byte) float32 {
+	if c.half {
+		return dtype.BFloat16ToFloat32(le.Uint16(vector))
+	}
+	return math.Float32frombits(le.Uint32(vector))
+}
+
 // compare wants the same bits, except in NaNs, which have many: which of two a sum keeps is the processor's.
 func compare(t testing.TB, a *sweepArgs, name string, got, want []byte) {
 	t.Helper()
 	for r := range a.rows {
 		row := r * a.strides[0]
 		for c, col := range a.columns {
+			size := col.bytes() / col.dim
 			for k := range col.dim {
-				i := row + col.offset + 4*k
-				g, w := math.Float32frombits(le.Uint32(got[i:])), math.Float32frombits(le.Uint32(want[i:]))
+				i := row + col.offset + size*k
+				g, w := col.element(got[i:]), col.element(want[i:])
 				if math.Float32bits(g) != math.Float32bits(w) && !(math.IsNaN(float64(g)) && math.IsNaN(float64(w))) {
 					t.Fatalf("kernel %s row %d column %d (%+v, %d ids) element %d: got %v (%#x), want %v (%#x)", name, r, c, col,
 						a.lens[r*len(a.columns)+c], k, g, math.Float32bits(g), w, math.Float32bits(w))
 				}
-				le.PutUint32(got[i:], 0xCCCCCCCC)
+				for b := range size {
+					got[i+b] = 0xCC
+				}
 			}
 		}
 	}

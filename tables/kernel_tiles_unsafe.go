@@ -16,6 +16,9 @@ const lineElements = line / 4
 // It runs without a check and without a point of preemption, so it gets one bag at a time.
 type tileFunc func(dst, mem *byte, addrs *uint64, ids, ahead int, weights, factor *float32, tail int)
 
+// A narrowFunc stores so many lines of sums as bfloat16, as narrow does it, in half as many bytes.
+type narrowFunc func(dst, sums *byte, lines int)
+
 // tiles are the tileFuncs for 1, 2, 4 and so on lines.
 type tiles []tileFunc
 
@@ -33,26 +36,41 @@ func (b *bagArgs) run(f tileFunc, dst *byte, col *column, at int) {
 	f(dst, (*byte)(unsafe.Add(b.mem, at*size)), b.addrs, b.ids, b.ahead, b.weights, b.factor, (col.dim-at)*size)
 }
 
-// sweepTiles is a kernel made of tiles.
-func sweepTiles(a *sweepArgs, kinds *[forms]tiles, ahead int) {
+// sweepTiles is sweep for a kernel made of tiles.
+func (k *kernel) sweepTiles(a *sweepArgs) {
 	mem := unsafe.Pointer(unsafe.SliceData(a.mem))
 	bag, id := 0, 0
 	for r := range a.rows {
 		for c := range a.columns {
 			col := &a.columns[c]
-			b := bagArgs{mem: mem, addrs: &a.addrs[id], ids: int(a.lens[bag]), ahead: ahead}
+			b := bagArgs{mem: mem, addrs: &a.addrs[id], ids: int(a.lens[bag]), ahead: k.ahead}
 			if col.weighted && b.ids > 0 {
 				b.weights = &a.weights[id]
 			}
 			if col.scaled {
 				b.factor = &a.scales[bag]
 			}
-			out := a.dst[col.array][r*a.strides[col.array]+col.offset:][:4*col.dim]
-			kinds[col.form].pool(&b, out, col, &a.line)
+			out := a.dst[col.array][r*a.strides[col.array]+col.offset:][:col.bytes()]
+			if col.half {
+				sums := a.wide[:4*col.dim]
+				k.tiles[col.form].pool(&b, sums, col, &a.line)
+				k.store(out, sums)
+			} else {
+				k.tiles[col.form].pool(&b, out, col, &a.line)
+			}
 			bag++
 			id += b.ids
 		}
 	}
+}
+
+// store rounds sums, which are in the cache, to bfloat16. What is left of a line is rounded one by one.
+func (k *kernel) store(out, sums []byte) {
+	whole := len(sums) / line
+	if whole > 0 {
+		k.narrow(&out[0], &sums[0], whole)
+	}
+	narrow(out[line/2*whole:], sums[line*whole:])
 }
 
 // pool covers the lines of a bag with the widest tiles that fit. What is left of a line goes through scratch: no more than the

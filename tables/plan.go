@@ -15,6 +15,7 @@ type Plan struct {
 	start  []int   // index in each.addrs of the first address of each row, and the end
 	once   bagList // broadcast bags
 	shared []byte  // their pooled vectors, one after the other
+	wide   []byte  // a sum before it is rounded to bfloat16
 	copies []broadcast
 
 	args sweepArgs
@@ -41,7 +42,7 @@ type bagList struct {
 
 // Bytes is the memory that the plan holds on to.
 func (p *Plan) Bytes() int {
-	n := cap(p.shared) + 8*cap(p.start)
+	n := cap(p.shared) + cap(p.wide) + 8*cap(p.start)
 	for _, l := range []*bagList{&p.each, &p.once} {
 		n += 8*cap(l.addrs) + 4*cap(l.weights) + 4*cap(l.lens) + 4*cap(l.scales)
 	}
@@ -70,9 +71,11 @@ func (s *Set) Resolve(p *Plan, bags []Bags, first, n int) {
 	for i := range bags {
 		b, t := &bags[i], &s.tables[i]
 		if b.Broadcast && n > 1 {
-			p.once.column(i, column{array: 0, offset: at, dim: t.col.dim, form: t.col.form}, t, b)
-			p.copies = append(p.copies, broadcast{at, t.col.array, t.col.offset, 4 * t.col.dim})
-			at += int(align(int64(4 * t.col.dim)))
+			c, bytes := t.col, t.col.bytes()
+			c.array, c.offset = 0, at
+			p.once.column(i, c, t, b)
+			p.copies = append(p.copies, broadcast{at, t.col.array, t.col.offset, bytes})
+			at += int(align(int64(bytes)))
 		} else {
 			p.each.column(i, t.col, t, b)
 		}
@@ -95,9 +98,15 @@ func (p *Plan) poolOnce(s *Set, bytes int) {
 	p.one[0], p.step[0] = p.shared, bytes
 	p.args = sweepArgs{
 		mem: s.mem, addrs: p.once.addrs, weights: p.once.weights, lens: p.once.lens, scales: p.once.scales,
-		columns: p.once.columns, rows: 1, dst: p.one[:], strides: p.step[:],
+		columns: p.once.columns, rows: 1, dst: p.one[:], strides: p.step[:], wide: p.scratch(s),
 	}
 	s.kernel.sweep(&p.args)
+}
+
+// scratch is room for the widest sum that is rounded.
+func (p *Plan) scratch(s *Set) []byte {
+	p.wide = slices.Grow(p.wide[:0], s.wide)[:s.wide]
+	return p.wide
 }
 
 func (l *bagList) reset() {

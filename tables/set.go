@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rankd/internal/dtype"
 	"rankd/internal/hugemem"
 	"rankd/model"
 )
@@ -22,6 +23,7 @@ type Set struct {
 	kernel  kernel
 	tables  []table
 	strides []int  // bytes a packed row, per packed array
+	wide    int    // bytes of the widest sum that is rounded to bfloat16
 	zero    uint64 // address of the zero row
 }
 
@@ -129,12 +131,24 @@ func (s *Set) bind(m *model.Manifest) error {
 			return fmt.Errorf("%w: table %q: got policy %q and combiner %q", ErrGeometry, t.Name, t.IDPolicy, t.Combiner)
 		}
 		a, o := t.Slot.Array, t.Slot.Offset
-		if a < 0 || a >= len(s.strides) || o < 0 || o > s.strides[a] || 4*t.Dim > s.strides[a]-o {
+		c := column{array: a, offset: o, dim: t.Dim, form: formOf[t.RowDType]}
+		if a < 0 || a >= len(s.strides) {
+			return fmt.Errorf("%w: table %q: got packed array %d, want below %d", ErrGeometry, t.Name, a, len(s.strides))
+		}
+		switch d := m.Packed[a].DType; d {
+		case dtype.Float32:
+		case dtype.BFloat16:
+			c.half = true
+			s.wide = max(s.wide, 4*t.Dim)
+		default:
+			return fmt.Errorf("%w: table %q: got a packed array of %s, want float32 or bfloat16", ErrGeometry, t.Name, d)
+		}
+		if o < 0 || o > s.strides[a] || c.bytes() > s.strides[a]-o {
 			return fmt.Errorf("%w: table %q: slot %+v does not hold %d elements", ErrGeometry, t.Name, t.Slot, t.Dim)
 		}
 		s.tables = append(s.tables, table{
 			name: t.Name, base: uint64(l.offset), rows: uint64(l.rows), stride: uint64(l.stride),
-			policy: pol, combiner: com, col: column{array: a, offset: o, dim: t.Dim, form: formOf[t.RowDType]},
+			policy: pol, combiner: com, col: c,
 		})
 		s.tables[i].outside(uint64(l.rows), s.zero) // a policy without a rule panics here and not in a request
 	}

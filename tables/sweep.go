@@ -22,7 +22,7 @@ func (s *Set) Sweep(p *Plan, dst [][]byte, from, n int) {
 	id := p.start[from]
 	p.args = sweepArgs{
 		mem: s.mem, addrs: p.each.addrs[id:], lens: p.each.lens[bag:],
-		columns: p.each.columns, rows: n, dst: dst, strides: s.strides,
+		columns: p.each.columns, rows: n, dst: dst, strides: s.strides, wide: p.scratch(s),
 	}
 	if p.each.weighted {
 		p.args.weights = p.each.weights[id:]

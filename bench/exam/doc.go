@@ -19,7 +19,9 @@
 //
 // Pooled vectors are added up in float64 here and in float32, in some order, by a server, so scores are compared with a
 // tolerance: 1e-5 on the simulated accelerator, whose score of another row is within it by a chance of 2e-5; 2e-3 of the score's own
-// size and 1e-4 absolute for a real network. The largest difference that was seen is reported.
+// size and 1e-4 absolute for a real network. Where pooled vectors travel as bfloat16 a sum that lies between two of its values
+// may be rounded to either; the simulated accelerator's score then moves by up to 2e-2, which is the tolerance for such models
+// (the score of another row is within it by a chance of 4e-2). The largest difference that was seen is reported.
 //
 // # Concurrency
 //

@@ -11,9 +11,10 @@ import (
 
 // Tolerances, see the package comment.
 const (
-	simTolerance  = 1e-5
-	pjrtTolerance = 1e-4
-	pjrtRelative  = 2e-3
+	simTolerance     = 1e-5
+	simHalfTolerance = 2e-2
+	pjrtTolerance    = 1e-4
+	pjrtRelative     = 2e-3
 )
 
 var errReply = errors.New("read reply: got no valid message")
@@ -172,7 +173,7 @@ func (r *Requests) compare(i, o int, data []byte) (difference float64, err error
 func (s *Set) distance(got, want float64) (d, limit float64) {
 	d = math.Abs(got - want)
 	if s.o.Executor == Sim {
-		return min(d, math.Abs(1-d)), simTolerance // scores are on a circle: 1 is 0
+		return min(d, math.Abs(1-d)), s.simLimit // scores are on a circle: 1 is 0
 	}
 	return d, pjrtTolerance + pjrtRelative*math.Abs(want)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"rankd/internal/dtype"
 	"rankd/model"
 	"rankd/model/reference"
 )
@@ -28,6 +29,7 @@ type Set struct {
 	scores   []float32 // [examples, columns]
 	columns  int
 	outputs  []output
+	simLimit float64 // tolerance of a score of the simulated accelerator
 }
 
 // output is a run of columns.
@@ -51,7 +53,12 @@ func New(b *model.Bundle, o Options) (*Set, error) {
 	if n := len(b.Manifest.Outputs); n > maxOutputs {
 		return nil, fmt.Errorf("make requests: outputs: got %d, want at most %d", n, maxOutputs)
 	}
-	s := &Set{o: o, m: b.Manifest, columns: b.Manifest.ScoreColumns()}
+	s := &Set{o: o, m: b.Manifest, columns: b.Manifest.ScoreColumns(), simLimit: simTolerance}
+	for i := range b.Manifest.Tables {
+		if b.Manifest.PooledDType(&b.Manifest.Tables[i]) == dtype.BFloat16 {
+			s.simLimit = simHalfTolerance
+		}
+	}
 	for _, out := range b.Manifest.Outputs {
 		s.outputs = append(s.outputs, output{out.Name, out.Column, out.Columns()})
 	}

@@ -12,6 +12,7 @@ import (
 	"rankd/deviceowner/device"
 	"rankd/deviceowner/rowcheck"
 	"rankd/internal/config"
+	"rankd/internal/dtype"
 	"rankd/model"
 	"rankd/model/demo"
 )
@@ -33,10 +34,12 @@ type createConfig struct {
 	MaxBatch int   `flag:"max-batch" min:"1" max:"65536" unit:"rows" help:"largest compiled batch"`
 	Golden   int   `flag:"golden" min:"1" max:"65536" unit:"rows" help:"golden requests with reference scores"`
 	Small    bool  `flag:"small" help:"a small dense network instead of the full one"`
+
+	Pooled string `flag:"pooled-dtype" oneof:"float32|bfloat16" help:"how pooled vectors travel to the device; bfloat16 halves them"`
 }
 
 func newCreateDemo() *cobra.Command {
-	c := createConfig{Seed: 1, MaxVocab: 1000, MaxBatch: 4096, Golden: 64}
+	c := createConfig{Seed: 1, MaxVocab: 1000, MaxBatch: 4096, Golden: 64, Pooled: dtype.Float32.String()}
 	cmd := &cobra.Command{
 		Use:   "create-demo DIR",
 		Short: "make a seeded DLRM-DCNv2 bundle",
@@ -58,9 +61,13 @@ the same bytes.`,
 
 func (c *createConfig) run(ctx context.Context, dir string, progress, out io.Writer) error {
 	began := time.Now()
+	pooled, err := dtype.Parse(c.Pooled)
+	if err != nil {
+		return err // the flag was checked
+	}
 	line := newProgressLine(progress, "writing "+dir)
 	b, err := demo.Create(ctx, demo.Options{
-		Dir: dir, Seed: uint64(c.Seed), MaxVocab: c.MaxVocab, MaxBatch: c.MaxBatch, Golden: c.Golden, Small: c.Small,
+		Dir: dir, Seed: uint64(c.Seed), MaxVocab: c.MaxVocab, MaxBatch: c.MaxBatch, Golden: c.Golden, Small: c.Small, Pooled: pooled,
 		Progress: line.bytes,
 	})
 	line.end()

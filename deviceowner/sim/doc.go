@@ -7,7 +7,7 @@
 //   - timeline: the one thing that the device does at a time. A launch occupies it for Call + rows × Row, from
 //     the moment of the launch or of the end of the launch before it, whichever is later.
 //   - scalar: a value of the row that goes into the score: column 0 of every table's pooled vector, in the manifest's order
-//     of tables, then every element of every dense input, in the manifest's order.
+//     of tables, then every element of every dense input, in the manifest's order. bfloat16 is widened.
 //   - span: the bytes of one slot (a pooled vector or a dense input). With Verify full all of them go into the score.
 //   - faults: delays, failures and crashes for tests.
 //

@@ -103,7 +103,7 @@ func (f *Faults) poisoned(l *Layout, arrays [][]byte, rows int) bool {
 	for r := range rows {
 		for i := range watched {
 			p := &watched[i]
-			if value(arrays[p.array], r*l.strides[p.array]+p.offset) == *f.Poison {
+			if p.value(arrays[p.array], r*l.strides[p.array]+p.offset) == *f.Poison {
 				return true
 			}
 		}

@@ -27,16 +27,17 @@ type Layout struct {
 	spans   []span
 }
 
-// scalar is a float32 of the row that goes into the score.
+// scalar is a value of the row that goes into the score.
 type scalar struct {
 	array, offset int
+	half          bool // bfloat16, else float32
 	weight        float64
 }
 
 // span is the bytes of one slot.
 type span struct{ array, offset, size int }
 
-// LayoutOf takes the layout from a manifest. Slots must hold float32 and lie within their packed row.
+// LayoutOf takes the layout from a manifest. Slots must hold float32 or bfloat16 and lie within their packed row.
 func LayoutOf(m *model.Manifest) (*Layout, error) {
 	l := &Layout{columns: m.ScoreColumns()}
 	for _, p := range m.Packed {
@@ -49,15 +50,16 @@ func LayoutOf(m *model.Manifest) (*Layout, error) {
 			return
 		}
 		p := m.Packed[slot.Array]
-		if p.DType != dtype.Float32 {
-			errs = append(errs, fmt.Errorf("input %q: got a packed array of %s, want float32", name, p.DType))
+		size, half := p.DType.Size(), p.DType == dtype.BFloat16
+		if !half && p.DType != dtype.Float32 {
+			errs = append(errs, fmt.Errorf("input %q: got a packed array of %s, want float32 or bfloat16", name, p.DType))
 		}
-		if width < 1 || slot.Offset < 0 || slot.Offset+4*width > p.Stride {
+		if width < 1 || slot.Offset < 0 || slot.Offset+size*width > p.Stride {
 			errs = append(errs, fmt.Errorf("input %q: got %d values at offset %d, want them within %d bytes", name, width, slot.Offset, p.Stride))
 		}
-		l.spans = append(l.spans, span{slot.Array, slot.Offset, 4 * width})
+		l.spans = append(l.spans, span{slot.Array, slot.Offset, size * width})
 		for i := range scalars {
-			l.scalars = append(l.scalars, scalar{slot.Array, slot.Offset + 4*i, weight(len(l.scalars))})
+			l.scalars = append(l.scalars, scalar{slot.Array, slot.Offset + size*i, half, weight(len(l.scalars))})
 		}
 	}
 	for i := range m.Tables {
@@ -108,7 +110,7 @@ func (l *Layout) base(arrays [][]byte, r int, full bool) float64 {
 	var s float64
 	for i := range l.scalars {
 		p := &l.scalars[i]
-		s += p.weight * float64(value(arrays[p.array], r*l.strides[p.array]+p.offset))
+		s += p.weight * float64(p.value(arrays[p.array], r*l.strides[p.array]+p.offset))
 	}
 	if full {
 		s += float64(l.checksum(arrays, r)>>40) * unit
@@ -128,14 +130,19 @@ func (l *Layout) checksum(arrays [][]byte, r int) (h uint64) {
 		for ; len(b) >= 8; b = b[8:] {
 			h = (bits.RotateLeft64(h, 5) ^ binary.LittleEndian.Uint64(b)) * hashFactor
 		}
-		if len(b) == 4 {
-			h = (bits.RotateLeft64(h, 5) ^ uint64(binary.LittleEndian.Uint32(b))) * hashFactor
+		if len(b) > 0 {
+			var last [8]byte
+			copy(last[:], b)
+			h = (bits.RotateLeft64(h, 5) ^ binary.LittleEndian.Uint64(last[:])) * hashFactor
 		}
 	}
 	return h
 }
 
-// value reads the float32 at an offset.
-func value(b []byte, at int) float32 {
+// value reads the scalar at an offset.
+func (p *scalar) value(b []byte, at int) float32 {
+	if p.half {
+		return dtype.BFloat16ToFloat32(binary.LittleEndian.Uint16(b[at:]))
+	}
 	return math.Float32frombits(binary.LittleEndian.Uint32(b[at:]))
 }

@@ -69,6 +69,46 @@ func TestScoreOfWholeNumbersEqualsIntegerArithmetic(t *testing.T) {
 	}
 }
 
+// Whole numbers up to 256 are the same in bfloat16.
+func TestPooledVectorsOfTwoBytesAreWidened(t *testing.T) {
+	m := manifest()
+	for i := range m.Tables {
+		m.Tables[i].Dim = 3 // six bytes: the checksum's last word is not full
+	}
+	m.AssignSlots(dtype.BFloat16)
+	l, err := sim.LayoutOf(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(5, 6))
+	arrays := [][]byte{make([]byte, m.Packed[0].Stride), make([]byte, m.Packed[1].Stride)}
+	var values []int64
+	for i := range m.Tables {
+		values = append(values, rng.Int64N(513)-256)
+		binary.LittleEndian.PutUint16(arrays[0][m.Tables[i].Slot.Offset:], dtype.Float32ToBFloat16(float32(values[i])))
+	}
+	for k := range m.Dense[0].Width {
+		values = append(values, rng.Int64N(200_000))
+		put(arrays[1], m.Dense[0].Slot.Offset+4*k, float32(values[len(values)-1]))
+	}
+	score := func(full bool) float32 {
+		var both [2]float32
+		l.Score(both[:], arrays, 0, full)
+		return both[0]
+	}
+	if got, want := score(false), whole(values, 0, 0); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	before := score(true)
+	for at := range arrays[0] {
+		arrays[0][at] ^= 1
+		if changed, inSlot := score(true) != before, at%64 < 6 && at < 192; changed != inSlot {
+			t.Errorf("byte %d: changed %v, want %v", at, changed, inSlot)
+		}
+		arrays[0][at] ^= 1
+	}
+}
+
 // The values are what the formula of the package comment gives; clients in other languages compute the same.
 func TestScoreIsTheDocumentedOne(t *testing.T) {
 	l := layout(t)

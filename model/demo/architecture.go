@@ -110,8 +110,8 @@ func (o *Options) manifest(a architecture) *model.Manifest {
 			Tensor:   tableTensor,
 		})
 	}
-	m.AssignSlots()
-	m.Program = programOf(a.weights())
+	m.AssignSlots(o.Pooled)
+	m.Program = programOf(m, a.weights())
 	return m
 }
 
@@ -123,13 +123,14 @@ const (
 
 func tableFile(t int) string { return fmt.Sprintf("tables/t%02d.safetensors", t) }
 
-// programOf describes the one program file of a bundle made here: the weights are its first parameters, the packed array the last.
-func programOf(weights []weight) model.Program {
+// programOf describes the one program file of a bundle made here: the weights are its first parameters, the packed arrays the last.
+func programOf(m *model.Manifest, weights []weight) model.Program {
 	p := model.Program{Weights: weightsFile, Files: []model.ProgramFile{{Batch: 0, File: programFile}}}
 	for _, w := range weights {
 		p.Inputs = append(p.Inputs, model.ProgramInput{Weight: w.name})
 	}
-	packed := 0
-	p.Inputs = append(p.Inputs, model.ProgramInput{Packed: &packed})
+	for a := range m.Packed {
+		p.Inputs = append(p.Inputs, model.ProgramInput{Packed: &a})
+	}
 	return p
 }

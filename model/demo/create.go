@@ -31,6 +31,8 @@ type Options struct {
 	Golden   int    // golden requests; 0: 64, negative: none
 	Small    bool   // the small architecture instead of the full one
 
+	Pooled dtype.DType // of pooled vectors on their way to the device; default float32
+
 	// Progress, if not nil, is called with the bytes written so far and in all (tables and weights). Calls may overlap.
 	Progress func(done, total int64)
 }
@@ -40,6 +42,7 @@ func (o *Options) setDefaults() {
 	o.Version = cmp.Or(o.Version, "1")
 	o.MaxBatch = cmp.Or(o.MaxBatch, 4096)
 	o.Golden = cmp.Or(o.Golden, 64)
+	o.Pooled = cmp.Or(o.Pooled, dtype.Float32)
 	if o.Buckets == nil {
 		o.Buckets = PowersOfTwo(o.MaxBatch)
 	}

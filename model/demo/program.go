@@ -1,28 +1,50 @@
 package demo
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
+	"rankd/internal/dtype"
 	"rankd/model"
 )
 
-// emitter writes a StableHLO function line by line. Every value but the parameters is a float32 matrix [batch, columns].
+// emitter writes a StableHLO function line by line. Every value but the parameters and slices of them is a float32 matrix
+// [batch, columns].
 type emitter struct {
 	body  strings.Builder
 	count int
 }
 
-// value is an SSA value of type tensor<BATCH x columns x f32>.
+// value is an SSA value of type tensor<BATCH x columns x f32>, or of the element type that it names.
 type value struct {
 	name    string
 	columns int
+	element string // "": f32
 }
 
-func (v value) typ() string { return batchType(v.columns) }
+func (v value) typ() string { return typeOf(v.columns, cmp.Or(v.element, "f32")) }
 
-func batchType(columns int) string {
-	return fmt.Sprintf("tensor<%sx%dxf32>", model.BatchToken, columns)
+func batchType(columns int) string { return typeOf(columns, "f32") }
+
+func typeOf(columns int, element string) string {
+	return fmt.Sprintf("tensor<%sx%dx%s>", model.BatchToken, columns, element)
+}
+
+// elementNames are the names that StableHLO has for the types of packed arrays.
+var elementNames = map[dtype.DType]string{dtype.Float32: "f32", dtype.BFloat16: "bf16"}
+
+// packedOf is the parameters for the packed arrays.
+func packedOf(m *model.Manifest) []value {
+	var list []value
+	for a, p := range m.Packed {
+		name := "%packed"
+		if a > 0 {
+			name += fmt.Sprint(a)
+		}
+		list = append(list, value{name, p.Stride / p.DType.Size(), elementNames[p.DType]})
+	}
+	return list
 }
 
 // weightType is the type of a parameter that does not depend on the batch.
@@ -39,15 +61,25 @@ func weightType(shape []int) string {
 func argument(name string) string { return "%" + strings.ReplaceAll(name, ".", "_") }
 
 func (e *emitter) emit(columns int, format string, args ...any) value {
-	v := value{fmt.Sprintf("%%%d", e.count), columns}
+	v := value{name: fmt.Sprintf("%%%d", e.count), columns: columns}
 	e.count++
 	fmt.Fprintf(&e.body, "    %s = stablehlo.%s\n", v.name, fmt.Sprintf(format, args...))
 	return v
 }
 
-// slice takes columns [from, from+columns) of x.
+// slice takes columns [from, from+columns) of x, as float32.
 func (e *emitter) slice(x value, from, columns int) value {
-	return e.emit(columns, "slice %s [0:%s, %d:%d] : (%s) -> %s", x.name, model.BatchToken, from, from+columns, x.typ(), batchType(columns))
+	part := value{columns: columns, element: x.element}
+	v := e.emit(columns, "slice %s [0:%s, %d:%d] : (%s) -> %s", x.name, model.BatchToken, from, from+columns, x.typ(), part.typ())
+	if part.typ() == v.typ() {
+		return v
+	}
+	return e.emit(columns, "convert %s : (%s) -> %s", v.name, part.typ(), batchType(columns))
+}
+
+// slot takes a vector of so many elements from the packed row, as float32.
+func (e *emitter) slot(m *model.Manifest, s model.Slot, columns int) value {
+	return e.slice(packedOf(m)[s.Array], s.Offset/m.Packed[s.Array].DType.Size(), columns)
 }
 
 func (e *emitter) concat(xs ...value) value {
@@ -86,15 +118,20 @@ func (e *emitter) relu(x value) value {
 	return e.binary("maximum", x, zero)
 }
 
-// function wraps the body: main(weights..., packed [batch, packedColumns]) -> result.
-func (e *emitter) function(module string, weights []weight, packed, result value) string {
+// function wraps the body: main(weights..., packed arrays [batch, columns]...) -> result.
+func (e *emitter) function(module string, weights []weight, packed []value, result value) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "module @%s {\n  func.func public @main(\n", module)
 	for _, w := range weights {
 		fmt.Fprintf(&b, "      %s: %s,\n", argument(w.name), weightType(w.shape))
 	}
-	fmt.Fprintf(&b, "      %s: %s) -> %s {\n%s    return %s : %s\n  }\n}\n",
-		packed.name, packed.typ(), result.typ(), e.body.String(), result.name, result.typ())
+	for i, p := range packed {
+		if i > 0 {
+			b.WriteString(",\n")
+		}
+		fmt.Fprintf(&b, "      %s: %s", p.name, p.typ())
+	}
+	fmt.Fprintf(&b, ") -> %s {\n%s    return %s : %s\n  }\n}\n", result.typ(), e.body.String(), result.name, result.typ())
 	return b.String()
 }
 
@@ -113,10 +150,9 @@ func (e *emitter) layers(x value, prefix string, widths []int, last bool) value 
 // programText is the StableHLO text of the whole network, from the packed row to the score [batch, 1].
 func (a architecture) programText(m *model.Manifest) string {
 	e := &emitter{}
-	packed := value{"%packed", m.Packed[0].Stride / 4}
 	// The pooled vectors follow each other without gaps from the start of the row: one slice takes them all.
-	pooled := e.slice(packed, 0, len(m.Tables)*tableDim)
-	dense := e.slice(packed, m.Dense[0].Slot.Offset/4, denseWidth)
+	pooled := e.slot(m, m.Tables[0].Slot, len(m.Tables)*tableDim)
+	dense := e.slot(m, m.Dense[0].Slot, denseWidth)
 	x0 := e.concat(e.layers(dense, "bottom", a.bottom, true), pooled)
 	x := x0
 	for k := range a.crosses {
@@ -127,5 +163,5 @@ func (a architecture) programText(m *model.Manifest) string {
 	}
 	logit := e.layers(x, "top", a.top, false)
 	score := e.emit(1, "logistic %s : %s", logit.name, logit.typ())
-	return e.function("dlrm_dcnv2", a.weights(), packed, score)
+	return e.function("dlrm_dcnv2", a.weights(), packedOf(m), score)
 }

@@ -25,6 +25,7 @@ type TestOptions struct {
 	MaxBatch   int         // default 256
 	Buckets    []int       // default: powers of two up to MaxBatch
 	PerTable   bool        // a second output "pooled" [B, tables]: column 0 of each table's pooled vector
+	Pooled     dtype.DType // of pooled vectors on their way to the device; default float32
 	Weighted   bool        // golden requests bring weights for ragged tables
 	Golden     int         // golden requests; 0: 16, negative: none
 	Seed       uint64      // of the golden requests; nothing else is random
@@ -71,6 +72,7 @@ func (o *TestOptions) setDefaults() {
 	o.MaxBatch = cmp.Or(o.MaxBatch, 256)
 	o.Golden = cmp.Or(o.Golden, 16)
 	o.DenseWidth = cmp.Or(o.DenseWidth, denseWidth)
+	o.Pooled = cmp.Or(o.Pooled, dtype.Float32)
 	if o.Buckets == nil {
 		o.Buckets = PowersOfTwo(o.MaxBatch)
 	}
@@ -107,8 +109,8 @@ func (o *TestOptions) manifest() *model.Manifest {
 	if o.PerTable {
 		m.Outputs = append(m.Outputs, model.Output{Name: "pooled", Width: len(m.Tables), Column: 1})
 	}
-	m.AssignSlots()
-	m.Program = programOf([]weight{readoutWeight(m)})
+	m.AssignSlots(o.Pooled)
+	m.Program = programOf(m, []weight{readoutWeight(m)})
 	return m
 }
 
@@ -146,7 +148,7 @@ func (o *TestOptions) write(ctx context.Context, w *model.Writer, m *model.Manif
 }
 
 func writeTestRows(out io.Writer, t int, table *model.Table) error {
-	row := make([]byte, table.PooledBytes())
+	row := make([]byte, model.RowBytes(table.RowDType, table.Dim))
 	for r := range table.Rows {
 		bits := math.Float32bits(TestRow(t, r))
 		for at := 0; at < len(row); at += 4 {
@@ -198,16 +200,15 @@ func readoutData(m *model.Manifest) []byte {
 // readoutProgram takes each slot by itself: what lies between slots is undefined and must not be multiplied, not even by zero.
 func readoutProgram(m *model.Manifest) string {
 	e := &emitter{}
-	packed := value{"%packed", m.Packed[0].Stride / 4}
 	var parts []value
 	for i := range m.Tables {
-		parts = append(parts, e.slice(packed, m.Tables[i].Slot.Offset/4, m.Tables[i].Dim))
+		parts = append(parts, e.slot(m, m.Tables[i].Slot, m.Tables[i].Dim))
 	}
 	for i := range m.Dense {
-		parts = append(parts, e.slice(packed, m.Dense[i].Slot.Offset/4, m.Dense[i].Width))
+		parts = append(parts, e.slot(m, m.Dense[i].Slot, m.Dense[i].Width))
 	}
 	result := e.dot(e.concat(parts...), "readout", m.ScoreColumns(), true)
-	return e.function("readout", []weight{readoutWeight(m)}, packed, result)
+	return e.function("readout", []weight{readoutWeight(m)}, packedOf(m), result)
 }
 
 // goldenExamples draws bags of up to 5 ids for ragged tables (some empty), and for tables whose policy takes them some ids

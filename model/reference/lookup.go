@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"rankd/internal/dtype"
 	"rankd/model"
 )
 
@@ -106,13 +107,19 @@ func (l *Lookup) Pool(t int, bag Bag) ([]float64, error) {
 	return pooled, nil
 }
 
-// PoolAll looks up and combines the bags of an example: one vector a table.
+// PoolAll looks up and combines the bags of an example: one vector a table, as the network is given it. Where the model's
+// program takes pooled vectors as bfloat16 they are rounded, to float32 and then to that.
 func (l *Lookup) PoolAll(bags []Bag) ([][]float64, error) {
 	pooled := make([][]float64, len(bags))
 	for t, bag := range bags {
 		var err error
 		if pooled[t], err = l.Pool(t, bag); err != nil {
 			return nil, err
+		}
+		if l.manifest.PooledDType(&l.manifest.Tables[t]) == dtype.BFloat16 {
+			for d, x := range pooled[t] {
+				pooled[t][d] = float64(dtype.BFloat16ToFloat32(dtype.Float32ToBFloat16(float32(x))))
+			}
 		}
 	}
 	return pooled, nil

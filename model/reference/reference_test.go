@@ -61,7 +61,7 @@ func tinyBundle(t *testing.T, columns int, weights named) *model.Bundle {
 			t.Fatal(err)
 		}
 	}
-	m.AssignSlots()
+	m.AssignSlots(dtype.Float32)
 	var list []model.NamedTensor
 	for name, x := range weights {
 		list = append(list, model.NamedTensor{Name: name, DType: dtype.Float32, Shape: x.shape, Data: floats(x.data...)})

@@ -8,7 +8,8 @@ import (
 )
 
 // The assembler of Go has no names for these, so they are given as words. Arm Architecture Reference Manual, vector forms:
-// FADD and FMUL 4S, FCVTL(2) 4S from 4H (8H), SHLL(2) by 16 to 4S from 4H (8H), UXTL(2) to 8H from 8B, to 4S from 4H (8H), UCVTF 4S.
+// FADD and FMUL 4S, FCVTL(2) 4S from 4H (8H), SHLL(2) by 16 to 4S from 4H (8H), UXTL(2) to 8H from 8B, to 4S from 4H (8H), UCVTF 4S,
+// FCMEQ 4S, BSL 16B, SHRN(2) by 16 to 4H (8H) from 4S.
 const (
 	fadd4s  = 0x4E20D400
 	fmul4s  = 0x6E20DC00
@@ -21,6 +22,10 @@ const (
 	uxtl4s  = 0x2F10A400
 	uxtl4s2 = 0x6F10A400
 	ucvtf4s = 0x6E21D800
+	fcmeq4s = 0x4E20E400
+	bsl     = 0x6E601C00
+	shrn    = 0x0F108400
+	shrn2   = 0x4F108400
 )
 
 func three(op, n, m, d int) string { return two(op|m<<16, n, d) }
@@ -51,6 +56,8 @@ func arm64(asm, stubs string) error {
 			(&neon{Buffer: &s, form: f, lines: lines}).tile(name)
 		}
 	}
+	fmt.Fprintf(&g, "\n// narrowNEON stores %d elements a line as bfloat16; see narrowFunc.\n//\n//go:noescape\nfunc narrowNEON%s\n", perLine, narrowSignature)
+	(&neon{Buffer: &s}).narrow()
 	if err := os.WriteFile(asm, s.Bytes(), 0o644); err != nil {
 		return err
 	}
@@ -58,6 +65,40 @@ func arm64(asm, stubs string) error {
 }
 
 const signature = "(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)"
+
+const narrowSignature = "(dst *byte, sums *byte, lines int)"
+
+// narrow is as narrow in narrow.go: V0 to V3 are a line, V4 what is rounded, V5 which are numbers, V6 to V8 the constants.
+func (x *neon) narrow() {
+	fmt.Fprintf(x, "\n// func narrowNEON%s\nTEXT ·narrowNEON(SB), NOSPLIT, $0-24\n", narrowSignature)
+	x.p("MOVD dst+0(FP), R0")
+	x.p("MOVD sums+8(FP), R1")
+	x.p("MOVD lines+16(FP), R2")
+	for i, n := range []int{1, halfLess, quiet} {
+		x.p("MOVD $0x%X, R3", n)
+		x.p("VDUP R3, V%d.S4", 6+i)
+	}
+	fmt.Fprint(x, "\nnext:\n")
+	x.p("VLD1.P 64(R1), %s", registers("S4", 0, 4))
+	for i := range 4 {
+		x.p("VUSHR $16, V%d.S4, V4.S4", i)
+		x.p("VAND V6.B16, V4.B16, V4.B16")
+		x.p("VADD V7.S4, V4.S4, V4.S4")
+		x.p("VADD V%d.S4, V4.S4, V4.S4", i)
+		x.p("%s // V5 = V%d is a number", three(fcmeq4s, i, i, 5), i)
+		x.p("VORR V8.B16, V%d.B16, V%d.B16", i, i)
+		x.p("%s // V5 = V4 where it is one, else V%d", three(bsl, 4, i, 5), i)
+		if i%2 == 0 {
+			x.p("%s // V%d: lower half", two(shrn, 5, 9+i/2), 9+i/2)
+		} else {
+			x.p("%s // V%d: upper half", two(shrn2, 5, 9+i/2), 9+i/2)
+		}
+	}
+	x.p("VST1.P [V9.H8, V10.H8], 32(R0)")
+	x.p("SUBS $1, R2, R2")
+	x.p("BNE next")
+	x.p("RET")
+}
 
 func (x *neon) p(format string, a ...any) { fmt.Fprintf(x, "\t"+format+"\n", a...) }
 

@@ -48,6 +48,7 @@ func main() {
 				tile(s, f, n)
 			}
 		}
+		narrow(s)
 	}
 	Generate()
 	if err := arm64("../kernel_tiles_arm64.s", "../kernel_tiles_arm64.go"); err != nil {
