@@ -84,6 +84,11 @@ func pool4I8AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weig
 //go:noescape
 func pool8I8AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
 
+// narrowAVX512 stores 16 elements a line as bfloat16; see narrowFunc.
+//
+//go:noescape
+func narrowAVX512(dst *byte, sums *byte, lines int)
+
 // pool1F32AVX2 pools the next 16 elements of a bag's rows; see tileFunc.
 //
 //go:noescape
@@ -143,3 +148,8 @@ func pool2I8AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weight
 //
 //go:noescape
 func pool4I8AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+
+// narrowAVX2 stores 16 elements a line as bfloat16; see narrowFunc.
+//
+//go:noescape
+func narrowAVX2(dst *byte, sums *byte, lines int)

@@ -1384,6 +1384,40 @@ store:
 	VZEROUPPER
 	RET
 
+// func narrowAVX512(dst *byte, sums *byte, lines int)
+// Requires: AVX, AVX512F
+TEXT ·narrowAVX512(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	MOVQ         sums+8(FP), CX
+	MOVQ         lines+16(FP), DX
+	MOVL         $0x00000001, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x00007fff, BX
+	VMOVD        BX, X1
+	VPBROADCASTD X1, Z1
+	MOVL         $0x00400000, BX
+	VMOVD        BX, X2
+	VPBROADCASTD X2, Z2
+
+next:
+	VMOVUPS   (CX), Z3
+	VPSRLD    $0x10, Z3, Z4
+	VPANDD    Z0, Z4, Z4
+	VPORD     Z2, Z3, Z5
+	VPADDD    Z1, Z4, Z4
+	VPADDD    Z3, Z4, Z4
+	VCMPPS    $0x03, Z3, Z3, K1
+	VMOVDQA32 Z5, K1, Z4
+	VPSRLD    $0x10, Z4, Z4
+	VPMOVDW   Z4, (AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x20, AX
+	DECQ      DX
+	JNZ       next
+	VZEROUPPER
+	RET
+
 // func pool1F32AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, MMX+
 TEXT ·pool1F32AVX2(SB), NOSPLIT, $0-64
@@ -2497,5 +2531,50 @@ store:
 	VMOVUPS Y6, 160(AX)
 	VMOVUPS Y7, 192(AX)
 	VMOVUPS Y8, 224(AX)
+	VZEROUPPER
+	RET
+
+// func narrowAVX2(dst *byte, sums *byte, lines int)
+// Requires: AVX, AVX2
+TEXT ·narrowAVX2(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	MOVQ         sums+8(FP), CX
+	MOVQ         lines+16(FP), DX
+	MOVL         $0x00000001, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+	MOVL         $0x00007fff, BX
+	VMOVD        BX, X1
+	VPBROADCASTD X1, Y1
+	MOVL         $0x00400000, BX
+	VMOVD        BX, X2
+	VPBROADCASTD X2, Y2
+
+next:
+	VMOVUPS   (CX), Y3
+	VPSRLD    $0x10, Y3, Y4
+	VPAND     Y0, Y4, Y4
+	VPOR      Y2, Y3, Y5
+	VPADDD    Y1, Y4, Y4
+	VPADDD    Y3, Y4, Y4
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y3, Y5, Y4, Y4
+	VPSRLD    $0x10, Y4, Y4
+	VMOVUPS   32(CX), Y3
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     Y0, Y5, Y5
+	VPOR      Y2, Y3, Y6
+	VPADDD    Y1, Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y3, Y6, Y5, Y5
+	VPSRLD    $0x10, Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	VMOVDQU   Y4, (AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x20, AX
+	DECQ      DX
+	JNZ       next
 	VZEROUPPER
 	RET

@@ -63,3 +63,8 @@ func pool2I8NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weight
 //
 //go:noescape
 func pool4I8NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+
+// narrowNEON stores 16 elements a line as bfloat16; see narrowFunc.
+//
+//go:noescape
+func narrowNEON(dst *byte, sums *byte, lines int)

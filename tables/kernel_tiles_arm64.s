@@ -1523,3 +1523,54 @@ store:
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	RET
+
+// func narrowNEON(dst *byte, sums *byte, lines int)
+TEXT ·narrowNEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD sums+8(FP), R1
+	MOVD lines+16(FP), R2
+	MOVD $0x1, R3
+	VDUP R3, V6.S4
+	MOVD $0x7FFF, R3
+	VDUP R3, V7.S4
+	MOVD $0x400000, R3
+	VDUP R3, V8.S4
+
+next:
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VUSHR $16, V0.S4, V4.S4
+	VAND V6.B16, V4.B16, V4.B16
+	VADD V7.S4, V4.S4, V4.S4
+	VADD V0.S4, V4.S4, V4.S4
+	WORD $0x4E20E405 // V5 = V0 is a number
+	VORR V8.B16, V0.B16, V0.B16
+	WORD $0x6E601C85 // V5 = V4 where it is one, else V0
+	WORD $0x0F1084A9 // V9: lower half
+	VUSHR $16, V1.S4, V4.S4
+	VAND V6.B16, V4.B16, V4.B16
+	VADD V7.S4, V4.S4, V4.S4
+	VADD V1.S4, V4.S4, V4.S4
+	WORD $0x4E21E425 // V5 = V1 is a number
+	VORR V8.B16, V1.B16, V1.B16
+	WORD $0x6E611C85 // V5 = V4 where it is one, else V1
+	WORD $0x4F1084A9 // V9: upper half
+	VUSHR $16, V2.S4, V4.S4
+	VAND V6.B16, V4.B16, V4.B16
+	VADD V7.S4, V4.S4, V4.S4
+	VADD V2.S4, V4.S4, V4.S4
+	WORD $0x4E22E445 // V5 = V2 is a number
+	VORR V8.B16, V2.B16, V2.B16
+	WORD $0x6E621C85 // V5 = V4 where it is one, else V2
+	WORD $0x0F1084AA // V10: lower half
+	VUSHR $16, V3.S4, V4.S4
+	VAND V6.B16, V4.B16, V4.B16
+	VADD V7.S4, V4.S4, V4.S4
+	VADD V3.S4, V4.S4, V4.S4
+	WORD $0x4E23E465 // V5 = V3 is a number
+	VORR V8.B16, V3.B16, V3.B16
+	WORD $0x6E631C85 // V5 = V4 where it is one, else V3
+	WORD $0x4F1084AA // V10: upper half
+	VST1.P [V9.H8, V10.H8], 32(R0)
+	SUBS $1, R2, R2
+	BNE next
+	RET

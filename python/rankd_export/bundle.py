@@ -40,6 +40,7 @@ def export_bundle(
     version: str | int = 1,
     golden: goldens.Golden | None = None,
     platform: str | None = None,
+    pooled_dtype: str = "float32",
     row_tolerance: float = 1e-4,
 ) -> m.Manifest:
     """Exports ``fn`` with its parameters and tables to the new directory ``path`` and returns the manifest.
@@ -51,7 +52,9 @@ def export_bundle(
 
     ``outputs`` names the result (default ``score``) or orders the dict's keys. ``buckets`` are the batch sizes to
     lower, ascending up to ``max_batch`` (default: powers of two up to 4096). ``platform`` is None for programs that
-    are the same on cpu, cuda and tpu, which is checked. ``row_tolerance`` bounds how far a score may move when its
+    are the same on cpu, cuda and tpu, which is checked. ``pooled_dtype`` ``"bfloat16"`` halves what goes to the device:
+    pooled vectors are summed as float32, rounded, and widened again before ``fn`` gets them; golden scores are those
+    of the rounded vectors. ``row_tolerance`` bounds how far a score may move when its
     neighbours or the batch size change, as a part of the largest score; raise it for models that compute in bfloat16.
 
     Raises BundleError, saying got and want, for a model that cannot be served, and if ``path`` exists.
@@ -59,7 +62,7 @@ def export_bundle(
     """
     spec.check(tables, dense)
     sizes = _buckets(buckets, max_batch)
-    packed_layout = layout.plan(tables, dense)
+    packed_layout = layout.plan(tables, dense, pooled_dtype)
     network = program.bind(fn, weights.flatten(params), packed_layout, outputs)
     draft = _manifest(name, str(version), tables, dense, network, sizes)
     problems = [p for p in draft.problems() if not p.startswith("digests")]
@@ -107,7 +110,8 @@ def _manifest(
     buckets: tuple[int, ...],
 ) -> m.Manifest:
     where = network.layout
-    inputs = [m.ProgramInput(weight=n) for n in network.weights.names] + [m.ProgramInput(packed=0)]
+    inputs = [m.ProgramInput(weight=n) for n in network.weights.names]
+    inputs += [m.ProgramInput(packed=i) for i in range(len(where.arrays))]
     return m.Manifest(
         name=name,
         version=version,
@@ -122,12 +126,12 @@ def _manifest(
                 row_dtype=t.array.dtype.name,
                 file=f"tables/{t.name}.safetensors",
                 tensor=t.name,
-                slot=m.Slot(0, where.pooled[t.name].offset),
+                slot=_slot(where.pooled[t.name]),
             )
             for t in tables
         ),
-        dense=tuple(m.Dense(d.name, d.width, "float32", m.Slot(0, where.dense[d.name].offset)) for d in dense),
-        packed=(m.PackedArray("float32", where.stride),),
+        dense=tuple(m.Dense(d.name, d.width, "float32", _slot(where.dense[d.name])) for d in dense),
+        packed=tuple(m.PackedArray(a.dtype, a.stride) for a in where.arrays),
         outputs=network.heads,
         program=m.Program(
             weights=WEIGHTS_FILE,
@@ -139,12 +143,16 @@ def _manifest(
     )
 
 
+def _slot(slot: layout.Slot) -> m.Slot:
+    return m.Slot(slot.array, slot.offset)
+
+
 def _packed(
     manifest: m.Manifest,
     where: layout.Layout,
     tables: Sequence[spec.Table],
     request: Mapping[str, NDArray[Any]],
-) -> NDArray[np.float32]:
+) -> tuple[NDArray[Any], ...]:
     bags = pooling.bags(manifest, request)
     pooled = {
         entry.name: pooling.pool(entry, bags[entry.name], table.array[bags[entry.name].values].astype(np.float32))

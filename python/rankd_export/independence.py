@@ -4,18 +4,19 @@ A server puts rows of different requests into one batch and pads it with whateve
 of a row may depend on that row alone: not on its neighbours, its position, or the size of the batch.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankd_export.errors import BundleError
 
-Score = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+Score = Callable[[Sequence[NDArray[Any]]], NDArray[np.float32]]
 
 
-def check(score: Score, packed: NDArray[np.float32], tolerance: float) -> None:
-    """Runs ``score`` on ``packed [n, width]`` permuted, padded with NaN, and one row at a time; n must be at least 2.
+def check(score: Score, packed: Sequence[NDArray[Any]], tolerance: float) -> None:
+    """Runs ``score`` on arrays ``[n, width]`` permuted, padded with NaN, and one row at a time; n must be at least 2.
 
     Scores may move by ``tolerance`` of the largest score (or of 1), because another batch size may add in another
     order. Raises a BundleError that names the first row that moved further.
@@ -26,12 +27,11 @@ def check(score: Score, packed: NDArray[np.float32], tolerance: float) -> None:
         raise BundleError(f"check rows: row {bad[0]}: got scores {want[bad[0]].tolist()}, want finite ones")
     bound = tolerance * max(1.0, float(np.abs(want).max()))
 
-    reverse = np.arange(len(packed))[::-1]
-    _compare("with the rows in another order", score(packed[reverse])[reverse], want, bound)
-    padding = np.full_like(packed, np.nan)
-    padded = score(np.concatenate([packed, padding]))[: len(packed)]
+    rows = len(want)
+    _compare("with the rows in another order", score([a[::-1] for a in packed])[::-1], want, bound)
+    padded = score([np.concatenate([a, np.full_like(a, np.nan)]) for a in packed])[:rows]
     _compare("with NaN rows after them", padded, want, bound)
-    alone = np.concatenate([score(packed[i : i + 1]) for i in range(min(2, len(packed)))])
+    alone = np.concatenate([score([a[i : i + 1] for a in packed]) for i in range(min(2, rows))])
     _compare("scored one at a time", alone, want[: len(alone)], bound)
 
 

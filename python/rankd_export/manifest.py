@@ -185,7 +185,12 @@ class Manifest:
         found: list[str] = []
         spans: list[tuple[int, int, int, str]] = []
         for table in self.tables:
-            spans.append((table.slot.array, table.slot.offset, table.dim * 4, table.name))
+            size = (
+                2
+                if 0 <= table.slot.array < len(self.packed) and self.packed[table.slot.array].dtype == "bfloat16"
+                else 4
+            )
+            spans.append((table.slot.array, table.slot.offset, table.dim * size, table.name))
             if table.slot.offset % 64:
                 found.append(f'table "{table.name}": got offset {table.slot.offset}, want a multiple of 64')
         spans += [(d.slot.array, d.slot.offset, d.width * 4, d.name) for d in self.dense]

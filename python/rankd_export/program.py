@@ -1,7 +1,8 @@
 """From a JAX function to StableHLO programs: wrapping, lowering, and what a program must be to be served.
 
-``main(weights..., packed) -> float32 [B, K]``: the weights in the order of the parameter tree, then the packed rows;
-the result holds the columns of all outputs side by side.
+``main(weights..., packed...) -> float32 [B, K]``: the weights in the order of the parameter tree, then the packed
+arrays; the result holds the columns of all outputs side by side. The function is given float32 in any case: what
+travels as bfloat16 is widened first.
 
 Programs are lowered for each platform on its own and must come out the same, so that one file serves all of them. The
 other way that JAX offers, one module for several platforms, is not used: it gives ``main`` a further argument, the
@@ -53,13 +54,17 @@ class Network:
 
     def main(self, *args: jax.Array) -> jax.Array:
         """The function that is lowered."""
-        packed = args[-1]
-        params = tree_util.tree_unflatten(self.weights.tree, args[:-1])
-        # Sorted, as jax.jit hands dictionaries to a function: one that goes through pooled.values() was trained so.
-        pooled = {name: packed[:, slot.columns] for name, slot in sorted(self.layout.pooled.items())}
-        dense = {name: packed[:, slot.columns] for name, slot in sorted(self.layout.dense.items())}
+        count = len(self.layout.arrays)
+        params, packed = tree_util.tree_unflatten(self.weights.tree, args[:-count]), args[-count:]
+
+        def cut(slots: Mapping[str, packing.Slot]) -> Features:
+            # Sorted, as jax.jit hands dictionaries to a function: one that goes through pooled.values() was trained so.
+            parts = {n: packed[s.array][:, self.layout.columns(s)] for n, s in sorted(slots.items())}
+            return {n: p.astype(jnp.float32) for n, p in parts.items()}
+
+        dense, pooled = cut(self.layout.dense), cut(self.layout.pooled)
         result = _as_dict(self.fn(params, dense, pooled), [h.name for h in self.heads])
-        batch = packed.shape[0]
+        batch = packed[0].shape[0]
         parts = [jnp.reshape(result[h.name], (batch, max(h.width, 1))) for h in self.heads]
         return jnp.concatenate([p.astype(jnp.float32) for p in parts], axis=1)
 
@@ -68,9 +73,9 @@ class Network:
         # The keyword keeps parameters that the function ignores: the order of main's parameters is the manifest's.
         return jax.jit(self.main, keep_unused=True)
 
-    def score(self, packed: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Runs the function under ``jax.jit`` on packed rows ``[B, width]``; returns ``[B, K]``."""
-        return np.asarray(self._jitted(*self.weights.arrays, packed))
+    def score(self, packed: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
+        """Runs the function under ``jax.jit`` on packed arrays ``[B, width]``; returns ``[B, K]``."""
+        return np.asarray(self._jitted(*self.weights.arrays, *packed))
 
     def outputs(self, result: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
         """Cuts ``[B, K]`` into the outputs as clients see them, ``[B]`` or ``[B, k]``."""
@@ -83,7 +88,7 @@ class Network:
     def lower(self, batch: int, platform: str) -> str:
         """Lowers ``main`` for one batch size and platform; returns StableHLO text without source locations."""
         shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in self.weights.arrays]
-        shapes.append(jax.ShapeDtypeStruct((batch, self.layout.width), np.float32))
+        shapes += [jax.ShapeDtypeStruct((batch, a.width), packing.DTYPES[a.dtype]) for a in self.layout.arrays]
         try:
             exported = jax_export.export(self._jitted, platforms=[platform])(*shapes)
         except (ValueError, NotImplementedError) as error:

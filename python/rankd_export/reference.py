@@ -51,26 +51,32 @@ class Bundle:
         return found[positions]
 
     def pooled(self, request: pooling.Request) -> dict[str, NDArray[np.float64]]:
-        """The pooled vectors ``[B, dim]`` of a request by table name, in float64."""
+        """The pooled vectors ``[B, dim]`` of a request by table name, in float64, as the program is given them.
+
+        Where it takes them as bfloat16 they are rounded, to float32 and then to that.
+        """
         bags = pooling.bags(self.manifest, request)
         pooled: dict[str, NDArray[np.float64]] = {}
         for table in self.manifest.tables:
             bag = bags[table.name]
             ids = pooling.resolve(table, bag.values)
-            pooled[table.name] = pooling.pool(table, bag, self.rows(table, ids))
+            vectors = pooling.pool(table, bag, self.rows(table, ids))
+            dtype = self.manifest.packed[table.slot.array].dtype
+            if dtype != "float32":
+                vectors = vectors.astype(np.float32).astype(layout.DTYPES[dtype]).astype(np.float64)
+            pooled[table.name] = vectors
         return pooled
 
     def dense(self, request: pooling.Request) -> dict[str, NDArray[Any]]:
         """The dense inputs of a request by name."""
         return {d.name: request[d.name] for d in self.manifest.dense}
 
-    def packed(self, request: pooling.Request) -> NDArray[np.float32]:
-        """The packed rows ``[B, stride / 4]`` that go to the device."""
-        (array,) = self.manifest.packed
+    def packed(self, request: pooling.Request) -> tuple[NDArray[Any], ...]:
+        """The packed arrays ``[B, width]`` that go to the device."""
         where = layout.Layout(
-            pooled={t.name: layout.Slot(t.slot.offset, t.dim) for t in self.manifest.tables},
-            dense={d.name: layout.Slot(d.slot.offset, d.width) for d in self.manifest.dense},
-            stride=array.stride,
+            pooled={t.name: layout.Slot(t.slot.offset, t.dim, t.slot.array) for t in self.manifest.tables},
+            dense={d.name: layout.Slot(d.slot.offset, d.width, d.slot.array) for d in self.manifest.dense},
+            arrays=tuple(layout.Array(p.dtype, p.stride) for p in self.manifest.packed),
         )
         return where.pack(self.dense(request), self.pooled(request))
 

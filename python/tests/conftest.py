@@ -9,13 +9,14 @@ import server as rankd
 
 from rankd_export.examples import dlrm_dcnv2
 
-BUNDLES = ["toy", "narrow", "example", "demo", "int8"]
+BUNDLES = ["toy", "narrow", "half", "example", "demo", "int8", "demo-half"]
 
 
 @pytest.fixture(scope="session", params=BUNDLES)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[rankd.Server]:
-    """A server of the small model, also with 16-bit rows, of the exported DLRM-DCNv2, and of rankd's demo, also with
-    8-bit rows.
+    """A server of the small model, of the exported DLRM-DCNv2, and of rankd's demo.
+
+    Two of them also with rows of fewer bits and with pooled vectors of 16 bits.
     """
     running = rankd.external()
     if running is not None:
@@ -36,6 +37,10 @@ def make(name: str, path: Path) -> None:
         models.export(path)
     elif name == "narrow":
         models.export(path, tables=models.tables(narrow=True))
+    elif name == "half":
+        models.export(path, pooled_dtype="bfloat16")
+    elif name == "demo-half":
+        rankd.create_demo(path, "--pooled-dtype=bfloat16")
     elif name == "int8":
         wide = path.with_name("float32")
         rankd.create_demo(wide)
