@@ -52,19 +52,21 @@ func TestRequestAllocatesNothing(t *testing.T) {
 	r := newReal(t, "continuous", 4, 256)
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, rows := range []int{1, 16, 100} {
-		p, _ := r.request(rng, rows)
-		predict, err := proto.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		infer, err := proto.Marshal(toInfer(p))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for api, request := range map[API][]byte{APIPredict: predict, APIModelInfer: infer} {
-			// A garbage collection empties the pools, so a few allocations in 500 requests are allowed.
-			if got := r.allocations(t, api, request); got > 0.1 {
-				t.Errorf("api %d, %d rows: got %.2f allocations a request, want 0", api, rows, got)
+		for _, shared := range [][]bool{nil, {true, false, true, false, true}} {
+			p, _ := r.requestSharing(rng, rows, shared)
+			predict, err := proto.Marshal(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			infer, err := proto.Marshal(toInfer(p))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for api, request := range map[API][]byte{APIPredict: predict, APIModelInfer: infer} {
+				// A garbage collection empties the pools, so a few allocations in 500 requests are allowed.
+				if got := r.allocations(t, api, request); got > 0.1 {
+					t.Errorf("api %d, %d rows, of all rows %v: got %.2f allocations a request, want 0", api, rows, shared, got)
+				}
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"rankd/frontend/bind"
 	"rankd/frontend/wire"
 	"rankd/shmring"
+	"rankd/tables"
 )
 
 // call is one request on its way: decoded, bound, looked up chunk by chunk, and answered once.
@@ -38,6 +39,8 @@ type call struct {
 	rows      int
 	started   time.Duration
 	responder Responder
+
+	shared tables.Shared // vectors of broadcast bags; filled by submit, then read only
 
 	// Guarded by mu.
 	next      int    // rows handed to gatherers
@@ -257,6 +260,7 @@ func (k *call) scrub() {
 	k.request, k.responder, k.err = nil, nil, nil
 	k.decoded.Reset()
 	k.query.Reset()
+	k.shared.Reset()
 	k.rows, k.next, k.gathering, k.inflight, k.returned = 0, 0, 0, 0, 0
 	k.queued, k.hungry, k.replied, k.replying = false, false, false, false
 	k.link = nil

@@ -26,6 +26,9 @@ func newGatherer(sh shape) *gatherer {
 //
 // A call that finds others waiting for room goes behind them without trying.
 func (c *Core) submit(k *call) (retained bool) {
+	if k.query.Broadcast {
+		c.pool(k)
+	}
 	hungry := c.starved()
 	if !hungry {
 		hungry = !c.submitInline(k)
@@ -42,6 +45,21 @@ func (c *Core) submit(k *call) (retained bool) {
 	k.mu.Unlock() // still queued, so nobody recycles it before it is pushed
 	c.queue.push(k)
 	return true
+}
+
+// pool looks up the bags that serve every row of k, once and before a row of k is handed out. Whoever gathers for k copies the
+// vectors. A worker that looked them up for its own chunk would do so for every chunk: between two chunks of a call it serves others.
+func (c *Core) pool(k *call) {
+	var err *Error
+	defer func() {
+		if err != nil {
+			k.abort(err)
+		}
+	}()
+	defer c.rescue(&err)
+	g := c.gathers.Get().(*gatherer)
+	defer c.gathers.Put(g)
+	c.tables.Pool(&g.plan, &k.shared, k.query.Bags)
 }
 
 // submitInline places the first chunks of k without waiting. False means that the region had no room for all of them.
@@ -188,7 +206,7 @@ func (c *Core) fill(g *gatherer, k *call, at, end int) {
 		for a, rows := range g.hold.Arrays {
 			g.window[a] = rows[done*c.shape.strides[a]:]
 		}
-		c.tables.Sweep(&g.plan, g.window, row-g.first, n)
+		c.tables.Sweep(&g.plan, &k.shared, g.window, row-g.first, n)
 		faults.Hit("frontend.half_written") // the pooled vectors are in their rows, the dense features are not
 		k.query.CopyDense(g.window, row, n)
 		done += n

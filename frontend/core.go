@@ -35,8 +35,9 @@ type Responder interface {
 // lookup is the part of tables.Set that the core uses.
 type lookup interface {
 	Validate(bags []tables.Bags, rows int) error
+	Pool(p *tables.Plan, shared *tables.Shared, bags []tables.Bags)
 	Resolve(p *tables.Plan, bags []tables.Bags, first, n int)
-	Sweep(p *tables.Plan, dst [][]byte, from, n int)
+	Sweep(p *tables.Plan, shared *tables.Shared, dst [][]byte, from, n int)
 }
 
 // Core takes scoring requests from the transports and sees each of them to exactly one reply. See the package comment.

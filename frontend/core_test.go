@@ -2,12 +2,15 @@ package frontend
 
 import (
 	"context"
+	"encoding/binary"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
 
+	"rankd/frontend/wire/rankdpb"
 	"rankd/internal/stats"
 	"rankd/internal/testutil"
 	"rankd/shmring"
@@ -133,6 +136,57 @@ func TestSmallCallQueuesBehindThoseThatWait(t *testing.T) {
 	b.restored(t)
 }
 
+// sharing gives the named inputs one row that serves all; it is zeros for "dense".
+func sharing(p *rankdpb.PredictRequest, id int64, names ...string) *rankdpb.PredictRequest {
+	for _, name := range names {
+		in := p.Inputs[name]
+		in.Data = binary.LittleEndian.AppendUint64(nil, uint64(id))
+		if name == "dense" {
+			in.Data = make([]byte, 52)
+		}
+		in.Shape[0] = 1
+	}
+	return p
+}
+
+// However a request is cut into chunks and dealt out to slabs and workers, a bag that serves all of its rows is looked up once.
+func TestBagsThatServeAllRowsAreLookedUpOnce(t *testing.T) {
+	for _, inline := range []int{1, 8} {
+		for _, rows := range []int{2, 4, 5, 31, 1000} {
+			cfg := testConfig()
+			cfg.InlineChunks = inline
+			b := newBench(t, cfg, 24)
+			b.ring.mu.Lock()
+			b.ring.rng = rand.New(rand.NewPCG(1, uint64(rows))) // reservations of fewer rows than were asked for
+			b.ring.mu.Unlock()
+			b.device(t, 1)
+			ids := sequence(7, rows)
+			for range 2 { // the second one finds what the first has left
+				a := newAnswer()
+				b.ScoreUnary(APIPredict, encode(t, sharing(predictOf(ids...), 9, "t0", "t2", "dense")), time.Time{}, a)
+				got := a.scores(t)
+				for i, id := range ids {
+					if want := float32(1*9 + 2*id + 3*9 + 4*id); got[i] != want {
+						t.Fatalf("%d rows: score %d: got %v, want %v", rows, i, got[i], want)
+					}
+				}
+			}
+			b.restored(t)
+			b.tables.mu.Lock()
+			if b.tables.forAll != 2*2 || b.tables.forRow != 2*2*rows {
+				t.Errorf("%d rows: got %d bags looked up for all rows and %d for single ones, want 4 and %d", rows, b.tables.forAll, b.tables.forRow, 4*rows)
+			}
+			b.tables.mu.Unlock()
+			a, _ := b.send(t, time.Time{}, ids...) // and one without such bags is not mistaken for one
+			wantScores(t, a.scores(t), ids)
+			if b.tables.forAll != 4 {
+				t.Errorf("got bags looked up for all rows of a request that has none")
+			}
+			b.restored(t)
+		}
+	}
+}
+
 func TestWholeRequestsAreReservedInOne(t *testing.T) {
 	cfg := testConfig()
 	cfg.Batching = "off"
@@ -222,10 +276,11 @@ func TestDeviceErrorFailsTheCallOfTheRowsAlone(t *testing.T) {
 }
 
 func TestPanicInALookupFailsItsCallAndLeavesNoReservationOpen(t *testing.T) {
-	for where := int32(1); where <= 2; where++ {
+	for where := int32(1); where <= 3; where++ {
 		b := newBench(t, testConfig(), 100)
 		b.tables.panics.Store(where)
-		bad, _ := b.send(t, time.Time{}, sequence(0, 12)...)
+		bad := newAnswer()
+		b.ScoreUnary(APIPredict, encode(t, sharing(predictOf(sequence(0, 12)...), 3, "t0")), time.Time{}, bad)
 		b.device(t, 10)
 		bad.wait(t)
 		if bad.err == nil || bad.err.Code != codes.Internal || bad.err.Reason != ReasonInternal {

@@ -6,6 +6,8 @@
 //   - core: one function, ScoreUnary, below all transports, and what it needs to see each request to one reply.
 //   - call: one request on its way. Calls are pooled; a call has no goroutine.
 //   - chunk: a run of rows of a call that is looked up and reserved together. Chunks of one call may lie in several batches.
+//   - shared vectors: those of inputs that have one row for all rows of a call, such as a user's; looked up once a call, copied
+//     into its rows chunk by chunk.
 //   - gather worker: one of a fixed number of goroutines that place the chunks that ScoreUnary left over.
 //   - ticket: what a transport keeps of a call to cancel it.
 //   - responder: the transport's end of a call.
@@ -13,6 +15,7 @@
 // # The path of a request
 //
 //	ScoreUnary: state and bytes admitted → decode → bind → rows admitted → ids validated → reply laid out
+//	  → bags that serve every row: pooled into the call
 //	  → chunk by chunk: resolve → reserve → sweep and dense copy into the slab's rows → commit
 //	  → no room, or many chunks: the call waits in a queue, and gather workers go on with it
 //	Poll (any goroutine): scores → into the reply → last chunk: Reply

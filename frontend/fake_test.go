@@ -45,10 +45,14 @@ func testManifest() *model.Manifest {
 func fakeScore(id int64) float32 { return float32(id) * (1 + 2 + 3 + 4) }
 
 // fakeTables stands for the tables: Sweep writes Σ (t+1)·id of the row's first ids at the start of the packed row.
+// It counts the bags that it looks up: those for all rows of a request, and those for single rows.
 type fakeTables struct {
 	mu     sync.Mutex
 	plans  map[*tables.Plan]fakePlan
-	panics atomic.Int32 // panic in Resolve (1) or Sweep (2)
+	shared map[*tables.Shared][]float32 // by table
+	forAll int
+	forRow int
+	panics atomic.Int32 // panic in Resolve (1), Sweep (2) or Pool (3)
 	stride int
 }
 
@@ -82,6 +86,22 @@ func (f *fakeTables) Validate(bags []tables.Bags, rows int) error {
 	return nil
 }
 
+func (f *fakeTables) Pool(_ *tables.Plan, shared *tables.Shared, bags []tables.Bags) {
+	if f.panics.CompareAndSwap(3, 0) {
+		panic("injected")
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	values := make([]float32, len(bags))
+	for t := range bags {
+		if bags[t].Broadcast {
+			values[t] = float32(t+1) * float32(fakeID(&bags[t], 0))
+			f.forAll++
+		}
+	}
+	f.shared[shared] = values
+}
+
 func (f *fakeTables) Resolve(p *tables.Plan, bags []tables.Bags, first, n int) {
 	if f.panics.CompareAndSwap(1, 0) {
 		panic("injected")
@@ -91,12 +111,17 @@ func (f *fakeTables) Resolve(p *tables.Plan, bags []tables.Bags, first, n int) {
 	f.mu.Unlock()
 }
 
-func (f *fakeTables) Sweep(p *tables.Plan, dst [][]byte, from, n int) {
+func (f *fakeTables) Sweep(p *tables.Plan, shared *tables.Shared, dst [][]byte, from, n int) {
 	if f.panics.CompareAndSwap(2, 0) {
 		panic("injected")
 	}
 	f.mu.Lock()
-	plan := f.plans[p]
+	plan, values := f.plans[p], f.shared[shared]
+	for t := range plan.bags {
+		if !plan.bags[t].Broadcast {
+			f.forRow += n
+		}
+	}
 	f.mu.Unlock()
 	if from < 0 || from+n > plan.n {
 		panic("sweep outside the plan")
@@ -104,6 +129,10 @@ func (f *fakeTables) Sweep(p *tables.Plan, dst [][]byte, from, n int) {
 	for row := range n {
 		var sum float32
 		for t := range plan.bags {
+			if plan.bags[t].Broadcast {
+				sum += values[t]
+				continue
+			}
 			sum += float32(t+1) * float32(fakeID(&plan.bags[t], plan.first+from+row))
 		}
 		binary.LittleEndian.PutUint32(dst[0][row*f.stride:], math.Float32bits(sum))
@@ -262,8 +291,8 @@ func newBench(t testing.TB, cfg Config, room int, beforeStart ...func(*Core)) *b
 	}
 	stride := m.Packed[0].Stride
 	b := &bench{
-		ring: newFakeRing(stride, room), tables: &fakeTables{plans: map[*tables.Plan]fakePlan{}, stride: stride},
-		block: page.Frontend(0),
+		ring: newFakeRing(stride, room), block: page.Frontend(0),
+		tables: &fakeTables{plans: map[*tables.Plan]fakePlan{}, shared: map[*tables.Shared][]float32{}, stride: stride},
 	}
 	sh := shape{
 		arrays: 1, strides: []int{stride}, scoreBytes: 4, capacity: 256, chunk: cfg.ChunkRows, whole: cfg.Batching == "off",

@@ -170,6 +170,18 @@ func (r *real) startOwner(t testing.TB, batching string, g shmring.Geometry, fd 
 // request is a random request of so many rows and the scores that the simulated device must give for it, computed from
 // what the tables of the test model are known to hold.
 func (r *real) request(rng *rand.Rand, rows int) (*rankdpb.PredictRequest, []float32) {
+	return r.requestSharing(rng, rows, nil)
+}
+
+// requestSharing is a random request in which some inputs, by their places among tables and dense ones, have one row for all.
+func (r *real) requestSharing(rng *rand.Rand, rows int, shared []bool) (*rankdpb.PredictRequest, []float32) {
+	one := func(input int) bool { return input < len(shared) && shared[input] }
+	brings := func(input int) int {
+		if one(input) {
+			return 1
+		}
+		return rows
+	}
 	in := map[string]*rankdpb.HostBufferProto{}
 	packed := make([]byte, rows*r.manifest.Packed[0].Stride)
 	stride := r.manifest.Packed[0].Stride
@@ -179,25 +191,32 @@ func (r *real) request(rng *rand.Rand, rows int) (*rankdpb.PredictRequest, []flo
 	for i := range r.manifest.Tables {
 		t := &r.manifest.Tables[i]
 		var data []byte
+		var id int64
 		for row := range rows {
-			id := rng.Int64N(t.Rows)
-			data = binary.LittleEndian.AppendUint64(data, uint64(id))
+			if row < brings(i) {
+				id = rng.Int64N(t.Rows)
+				data = binary.LittleEndian.AppendUint64(data, uint64(id))
+			}
 			for k := range t.Dim {
 				put(row, t.Slot.Offset+4*k, demo.TestRow(i, id))
 			}
 		}
-		in[t.Name] = tensor(i64, data, int64(rows), 1)
+		in[t.Name] = tensor(i64, data, int64(brings(i)), 1)
 	}
 	d := &r.manifest.Dense[0]
 	var data []byte
+	features := make([]float32, d.Width)
+	own := brings(len(r.manifest.Tables))
 	for row := range rows {
-		for k := range d.Width {
-			v := float32(rng.IntN(8))
-			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
-			put(row, d.Slot.Offset+4*k, v)
+		for k := range features {
+			if row < own {
+				features[k] = float32(rng.IntN(8))
+				data = binary.LittleEndian.AppendUint32(data, math.Float32bits(features[k]))
+			}
+			put(row, d.Slot.Offset+4*k, features[k])
 		}
 	}
-	in[d.Name] = tensor(f32, data, int64(rows), int64(d.Width))
+	in[d.Name] = tensor(f32, data, int64(own), int64(d.Width))
 	want := make([]float32, rows)
 	for row := range want {
 		want[row] = sim.ScoreRow(r.layout, packed[row*stride:][:stride], true)
@@ -207,7 +226,14 @@ func (r *real) request(rng *rand.Rand, rows int) (*rankdpb.PredictRequest, []flo
 
 // ask sends one request over one of the protocols and compares the scores.
 func (r *real) ask(ctx context.Context, rng *rand.Rand, rows int) error {
-	p, want := r.request(rng, rows)
+	var shared []bool
+	for range rng.IntN(2) * (len(r.manifest.Tables) + 1) { // every other request has some inputs of one row
+		shared = append(shared, rng.IntN(2) == 0)
+	}
+	if len(shared) > 0 {
+		shared[rng.IntN(len(shared))] = false // one at least says how many rows there are
+	}
+	p, want := r.requestSharing(rng, rows, shared)
 	var got []float32
 	if rng.IntN(2) == 0 {
 		reply, err := r.predict.Predict(ctx, p)

@@ -44,7 +44,7 @@ func BenchmarkSweep(b *testing.B) {
 		s.Resolve(&p, bags, 0, benchBatch)
 		b.ReportAllocs()
 		for b.Loop() {
-			s.Sweep(&p, dst, 0, benchBatch)
+			s.Sweep(&p, nil, dst, 0, benchBatch)
 		}
 		perExample(b, benchBatch)
 	})
@@ -55,7 +55,7 @@ func BenchmarkSweep(b *testing.B) {
 				b.Fatal(err)
 			}
 			s.Resolve(&p, bags, 0, benchBatch)
-			s.Sweep(&p, dst, 0, benchBatch)
+			s.Sweep(&p, nil, dst, 0, benchBatch)
 		}
 		perExample(b, benchBatch)
 	})
@@ -66,6 +66,55 @@ func BenchmarkSweep(b *testing.B) {
 		}
 		perExample(b, benchBatch)
 	})
+}
+
+// BenchmarkBroadcast pools a request of 1,000 candidates in chunks of 16. The first half of the tables is their user's: looked up once
+// for the request, once for each chunk, or, the baseline, for each row.
+func BenchmarkBroadcast(b *testing.B) {
+	const rows, chunk = 1000, 16
+	s, _ := benchSet(b)
+	rng := rand.New(rand.NewPCG(1, 2))
+	bags, each := make([]Bags, len(benchHots)), make([]Bags, len(benchHots))
+	for i, hot := range benchHots {
+		user := i < len(benchHots)/2
+		var ids []int64
+		for range hot {
+			ids = append(ids, rng.Int64N(benchRows))
+		}
+		for k := hot; k < rows*hot; k++ {
+			id := rng.Int64N(benchRows)
+			if user {
+				id = ids[k%hot]
+			}
+			ids = append(ids, id)
+		}
+		bags[i], each[i] = fixed(hot, ids...), fixed(hot, ids...)
+		bags[i].Broadcast = user
+	}
+	dst, window := make([]byte, rows*s.strides[0]), make([][]byte, 1)
+	var p Plan
+	var h Shared
+	for _, x := range []struct {
+		name  string
+		bags  []Bags
+		every int // rows after which Pool is called again
+	}{{"once a request", bags, rows}, {"once a chunk", bags, chunk}, {"baseline", each, rows}} {
+		b.Run(x.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				for first := 0; first < rows; first += chunk {
+					if first%x.every == 0 {
+						s.Pool(&p, &h, x.bags)
+					}
+					n := min(chunk, rows-first)
+					s.Resolve(&p, x.bags, first, n)
+					window[0] = dst[first*s.strides[0]:]
+					s.Sweep(&p, &h, window, 0, n)
+				}
+			}
+			perExample(b, rows)
+		})
+	}
 }
 
 func naive(s *Set, bags []Bags, dst []byte, rows int) {

@@ -5,7 +5,9 @@
 //
 //   - segment: the file with all tables of one model version, named rankd.<instance>.tables.<first 16 digits of its digest>.
 //   - bag: the ids that one row of a request has for one table. Its rows are pooled into one vector.
+//   - broadcast bag: one that serves every row of a request, such as a user's beside many candidates.
 //   - plan: the resolved bags of some rows: where each table row lies and what it is multiplied by.
+//   - shared: the pooled vectors of a request's broadcast bags, to be copied into its rows.
 //   - sweep: one pass of the kernel over the bags of a plan, all tables and several rows.
 //   - kernel: the loop that reads table rows and adds them up. The portable one in kernel_generic.go is the specification; the
 //     others are made of tiles, functions in assembly that pool some cache lines of one bag (kernel_tiles_unsafe.go, written by
@@ -18,11 +20,12 @@
 //	I2  A segment that is not complete is never looked up in; it is removed by the next start of its instance.
 //	I3  Only files of the own instance are removed, and none that another process still holds.
 //	I4  An address in a plan is that of a row of its table or of the zero row, whatever bytes the ids were.
-//	I5  After Validate has accepted bags, Resolve and Sweep neither panic nor read or write outside the tables and dst.
+//	I5  After Validate has accepted bags, Pool, Resolve and Sweep neither panic nor read or write outside the tables and dst.
 //	I6  Sweep gives bit for bit what the portable kernel gives: additions in float32, in the order of the ids, from +0.
 //	I7  A bag that needs no multiplication (sum without weights) has none.
-//	I8  Resolve and Sweep do not allocate once a plan has grown to its largest request.
+//	I8  Pool, Resolve and Sweep do not allocate once a plan has grown to its largest request.
 //	I9  Every policy and combiner of package model is known here, and every policy has a rule, or Attach does not return a Set.
+//	I10 Only Pool reads the table rows of a broadcast bag: a request reads them once, however many chunks it is looked up in.
 //
 // # Layout
 //
@@ -89,7 +92,7 @@
 //
 // # Concurrency
 //
-// A Set may be used from any number of goroutines at once, each with its own Plan. A segment is loaded by one process; an
+// A Set may be used from any number of goroutines at once, each with its own Plan. A Shared is filled by one and then read by any. A segment is loaded by one process; an
 // exclusive flock marks that, and a shared one marks that it is in use. Descriptors that are passed to children carry it along.
 //
 // # Failure

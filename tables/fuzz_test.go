@@ -46,6 +46,7 @@ func FuzzLookup(f *testing.F) {
 	s := guarded()
 	before := bytes.Clone(s.mem)
 	var p Plan
+	var h Shared
 	f.Fuzz(func(t *testing.T, values, offsets, weights []byte, width, rowCount uint8, first, hot, step int64, flags uint8) {
 		rows := int(rowCount % 8)
 		b := Bags{Values: values, Width: int(width), First: int(first), Hot: int(hot), Step: int(step)}
@@ -71,12 +72,13 @@ func FuzzLookup(f *testing.F) {
 			bags[1] = Bags{Values: ids64(3), Width: 8, Hot: 1, Step: 1, Broadcast: true}
 		}
 		valid := s.Validate(bags, rows) == nil
+		s.Pool(&p, &h, bags)
 		s.Resolve(&p, bags, 0, rows)
 		for _, list := range []*bagList{&p.each, &p.once} {
 			checkAddresses(t, s, list)
 		}
 		dst := bytes.Repeat([]byte{0xCC}, 32+rows*256+32)
-		s.Sweep(&p, [][]byte{dst[32 : 32+rows*256 : 32+rows*256]}, 0, rows)
+		s.Sweep(&p, &h, [][]byte{dst[32 : 32+rows*256 : 32+rows*256]}, 0, rows)
 		for i, x := range dst {
 			in := i - 32
 			slot := in >= 0 && in < rows*256 && in%64 < 12

@@ -62,7 +62,7 @@ func (g *gather) sweeps(b *testing.B, k kernel, batch int) {
 		if at+batch > gatherExamples {
 			at = 0
 		}
-		g.set.Sweep(&g.plan, dst, at, batch)
+		g.set.Sweep(&g.plan, nil, dst, at, batch)
 		at += batch
 	}
 	perExample(b, batch)
@@ -89,7 +89,7 @@ func (g *gather) whole(b *testing.B, k kernel, batch int) {
 		for first := 0; first < batch; first += chunk {
 			n := min(chunk, batch-first)
 			g.set.Resolve(&p, bags, first, n)
-			g.set.Sweep(&p, [][]byte{dst[0][first*g.set.strides[0]:]}, 0, n)
+			g.set.Sweep(&p, nil, [][]byte{dst[0][first*g.set.strides[0]:]}, 0, n)
 		}
 		at += batch
 	}

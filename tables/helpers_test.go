@@ -168,7 +168,9 @@ func lookup(t testing.TB, s *Set, bags []Bags, rows int) []byte {
 	t.Helper()
 	dst := bytes.Repeat([]byte{0xCC}, rows*s.strides[0])
 	var p Plan
+	var h Shared
+	s.Pool(&p, &h, bags)
 	s.Resolve(&p, bags, 0, rows)
-	s.Sweep(&p, [][]byte{dst}, 0, rows)
+	s.Sweep(&p, &h, [][]byte{dst}, 0, rows)
 	return dst
 }

@@ -96,6 +96,7 @@ func TestLookupAgreesWithTheReference(t *testing.T) {
 	}
 	s := newSet(t, specs)
 	var p Plan
+	var h Shared
 	for seed := range uint64(60) {
 		t.Run("seed="+strconv.FormatUint(seed, 10), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0))
@@ -116,7 +117,8 @@ func TestLookupAgreesWithTheReference(t *testing.T) {
 			stride := s.strides[0]
 			dst := bytes.Repeat([]byte{0xCC}, 1+count*stride)[1:] // unaligned
 			s.Resolve(&p, bags, first, n)
-			s.Sweep(&p, [][]byte{dst}, from, count)
+			s.Pool(&p, &h, bags) // does not touch what was resolved
+			s.Sweep(&p, &h, [][]byte{dst}, from, count)
 			for r := range count {
 				for i := range specs {
 					row := first + from + r
@@ -361,12 +363,70 @@ func TestBroadcastEqualsRepetition(t *testing.T) {
 	if got, want := lookup(t, s, once, 4), lookup(t, s, each, 4); !bytes.Equal(got, want) {
 		t.Errorf("got %x\nwant %x", got, want)
 	}
-	counted := *s
-	pooled := 0
-	counted.kernel = kernel{name: "counting", tiles: &[forms]tiles{{func(_, _ *byte, _ *uint64, _, _ int, _, _ *float32, _ int) { pooled++ }}}}
-	lookup(t, &counted, once, 4)
-	if pooled != 2+4*2 { // a vector of 20 elements is two lines
-		t.Errorf("pooled lines: got %d, want 2 broadcast and 4 times 2 of their own", pooled)
+	once[1] = fixed(3, 1, 2, 3)
+	once[1].Broadcast = true
+	if got, want := lookup(t, s, once, 4), lookup(t, s, repeated(once, 4), 4); !bytes.Equal(got, want) {
+		t.Errorf("all of them: got %x\nwant %x", got, want)
+	}
+}
+
+// repeated gives every row of broadcast bags of fixed hotness a bag of its own.
+func repeated(bags []Bags, rows int) []Bags {
+	all := slices.Clone(bags)
+	for i := range all {
+		if b := &all[i]; b.Broadcast {
+			b.Values, b.Broadcast = bytes.Repeat(b.Values, rows), false
+		}
+	}
+	return all
+}
+
+// A request is looked up chunk by chunk; its broadcast bags are read by Pool and by nothing else.
+func TestI10BroadcastBagsAreReadOnce(t *testing.T) {
+	const rows, chunk, dim = 40, 16, 16 // a vector is a line
+	s := newSet(t, []spec{
+		{100, dim, model.CombinerSum, model.PolicyReject},
+		{100, dim, model.CombinerMean, model.PolicyReject},
+		{100, dim, model.CombinerSum, model.PolicyReject},
+	})
+	own := make([]int64, 2*rows)
+	for i := range own {
+		own[i] = int64(i)
+	}
+	bags := []Bags{fixed(3, 5, 7, 11), fixed(2, 98, 99), fixed(2, own...)}
+	bags[0].Broadcast, bags[1].Broadcast = true, true
+	if err := s.Validate(bags, rows); err != nil {
+		t.Fatal(err)
+	}
+	want := lookup(t, s, repeated(bags, rows), rows)
+
+	counted, read := *s, 0
+	fastest := kernels()[0].tiles
+	count := func(dst, mem *byte, addrs *uint64, ids, ahead int, weights, factor *float32, tail int) {
+		read += ids
+		if fastest != nil {
+			fastest[float32s][0](dst, mem, addrs, ids, ahead, weights, factor, tail)
+		}
+	}
+	counted.kernel = kernel{name: "counting", tiles: &[forms]tiles{{count}}}
+	var p Plan
+	var h Shared
+	counted.Pool(&p, &h, bags)
+	if read != 3+2 || h.Bags() != 2 || len(h.copies) != 1 {
+		t.Errorf("Pool: got %d rows read for %d bags in %d copies, want 5 for 2 in 1: they are neighbours", read, h.Bags(), len(h.copies))
+	}
+	read = 0
+	got := bytes.Repeat([]byte{0xCC}, rows*s.strides[0])
+	for first := 0; first < rows; first += chunk {
+		n := min(chunk, rows-first)
+		counted.Resolve(&p, bags, first, n)
+		counted.Sweep(&p, &h, [][]byte{got[first*s.strides[0]:]}, 0, n)
+	}
+	if read != 2*rows {
+		t.Errorf("chunks: got %d rows read, want %d, those of the table with bags of its own", read, 2*rows)
+	}
+	if fastest != nil && !bytes.Equal(got, want) {
+		t.Errorf("got %x\nwant %x", got, want)
 	}
 }
 
@@ -412,16 +472,28 @@ func TestMisusedPlanPanics(t *testing.T) {
 	var p Plan
 	s.Resolve(&p, []Bags{fixed(1, 1, 2)}, 0, 2)
 	row := func(n int) [][]byte { return [][]byte{make([]byte, n*s.strides[0])} }
+	shared := fixed(1, 1)
+	shared.Broadcast = true
+	var left Plan
+	var h, foreign Shared
+	s.Resolve(&left, []Bags{shared}, 0, 2)
+	s.Pool(&left, &h, []Bags{shared})
+	other.Pool(&left, &foreign, []Bags{shared})
 	for _, tt := range []struct {
 		name string
 		f    func()
 	}{
-		{"another set's plan", func() { other.Sweep(&p, row(2), 0, 2) }},
-		{"more rows than resolved", func() { s.Sweep(&p, row(3), 0, 3) }},
-		{"from wraps", func() { s.Sweep(&p, row(2), 1, math.MaxInt) }},
-		{"short array", func() { s.Sweep(&p, row(1), 0, 2) }},
-		{"no array", func() { s.Sweep(&p, nil, 0, 2) }},
+		{"another set's plan", func() { other.Sweep(&p, nil, row(2), 0, 2) }},
+		{"more rows than resolved", func() { s.Sweep(&p, nil, row(3), 0, 3) }},
+		{"from wraps", func() { s.Sweep(&p, nil, row(2), 1, math.MaxInt) }},
+		{"short array", func() { s.Sweep(&p, nil, row(1), 0, 2) }},
+		{"no array", func() { s.Sweep(&p, nil, nil, 0, 2) }},
 		{"missing bags", func() { s.Resolve(&p, nil, 0, 1) }},
+		{"missing bags to pool", func() { s.Pool(&p, &h, nil) }},
+		{"no vectors of broadcast bags", func() { s.Sweep(&left, nil, row(2), 0, 2) }},
+		{"forgotten vectors", func() { s.Sweep(&left, new(Shared), row(2), 0, 2) }},
+		{"another set's vectors", func() { s.Sweep(&left, &foreign, row(2), 0, 2) }},
+		{"vectors of bags that are not broadcast", func() { s.Sweep(&p, &h, row(2), 0, 2) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			defer func() {
@@ -446,13 +518,16 @@ func TestLookupDoesNotAllocate(t *testing.T) {
 		{Values: ids64(7, -8), Width: 8, Hot: 2, Step: 2, Broadcast: true},
 	}
 	var p Plan
+	var h Shared
 	dst := [][]byte{make([]byte, 3*s.strides[0])}
 	run := func() {
 		if err := s.Validate(bags, 3); err != nil {
 			t.Fatal(err)
 		}
+		s.Pool(&p, &h, bags)
 		s.Resolve(&p, bags, 0, 3)
-		s.Sweep(&p, dst, 0, 3)
+		s.Sweep(&p, &h, dst, 0, 3)
+		h.Reset()
 	}
 	run()
 	if n := testing.AllocsPerRun(100, run); n != 0 {

@@ -9,23 +9,18 @@ import (
 // Plan is the resolved bags of some rows. Its zero value is ready; it is scratch that grows to the largest request and is
 // then used again. It belongs to one goroutine at a time and to no Set in particular.
 type Plan struct {
-	set    *Set
-	rows   int
-	each   bagList // bags that every row has its own of
-	start  []int   // index in each.addrs of the first address of each row, and the end
-	once   bagList // broadcast bags
-	shared []byte  // their pooled vectors, one after the other
-	wide   []byte  // a sum before it is rounded to bfloat16
-	copies []broadcast
+	set   *Set
+	rows  int
+	each  bagList // bags that every row has its own of
+	start []int   // index in each.addrs of the first address of each row, and the end
+	left  int     // broadcast bags, whose vectors come from a Shared
 
+	// Scratch of calls.
+	once bagList // of Pool
+	wide []byte  // a sum before it is rounded to bfloat16
 	args sweepArgs
 	one  [1][]byte
 	step [1]int
-}
-
-// broadcast says where a pooled vector of Plan.shared goes in every packed row.
-type broadcast struct {
-	from, array, offset, bytes int
 }
 
 // bagList is resolved bags in the form that the kernel takes.
@@ -42,7 +37,7 @@ type bagList struct {
 
 // Bytes is the memory that the plan holds on to.
 func (p *Plan) Bytes() int {
-	n := cap(p.shared) + cap(p.wide) + 8*cap(p.start)
+	n := cap(p.wide) + 8*cap(p.start)
 	for _, l := range []*bagList{&p.each, &p.once} {
 		n += 8*cap(l.addrs) + 4*cap(l.weights) + 4*cap(l.lens) + 4*cap(l.scales)
 	}
@@ -53,8 +48,8 @@ func (p *Plan) Bytes() int {
 func (p *Plan) Rows() int { return p.rows }
 
 // Resolve turns the ids of rows [first, first+n) of a request into row addresses, with policies applied and the factors of
-// weights and combiners computed. Broadcast bags are resolved and pooled here, once. The plan replaces what p held; the bags
-// are not needed afterwards.
+// weights and combiners computed. Broadcast bags are left out: they are the same for every row, and Pool's. The plan replaces what p
+// held; the bags are not needed afterwards.
 //
 // The bags should have been validated. If they were not, an id outside a table with policy reject reads zeros and a bag that
 // does not lie in its values is empty. A number of bags other than that of tables panics.
@@ -62,22 +57,14 @@ func (s *Set) Resolve(p *Plan, bags []Bags, first, n int) {
 	if len(bags) != len(s.tables) || first < 0 || n < 0 {
 		panic(fmt.Sprintf("tables: resolve %d bags, rows %d+%d, with %d tables", len(bags), first, n, len(s.tables)))
 	}
-	p.set, p.rows = s, n
+	p.set, p.rows, p.left = s, n, 0
 	p.each.reset()
-	p.once.reset()
 	p.start = append(p.start[:0], 0)
-	p.copies = p.copies[:0]
-	at := 0
 	for i := range bags {
-		b, t := &bags[i], &s.tables[i]
-		if b.Broadcast && n > 1 {
-			c, bytes := t.col, t.col.bytes()
-			c.array, c.offset = 0, at
-			p.once.column(i, c, t, b)
-			p.copies = append(p.copies, broadcast{at, t.col.array, t.col.offset, bytes})
-			at += int(align(int64(bytes)))
+		if bags[i].Broadcast {
+			p.left++
 		} else {
-			p.each.column(i, t.col, t, b)
+			p.each.column(i, s.tables[i].col, &s.tables[i], &bags[i])
 		}
 	}
 	for row := first; row < first+n; row++ {
@@ -85,22 +72,6 @@ func (s *Set) Resolve(p *Plan, bags []Bags, first, n int) {
 		p.start = append(p.start, len(p.each.addrs))
 	}
 	p.each.pad(s)
-	if len(p.copies) > 0 {
-		p.once.row(s, bags, 0)
-		p.once.pad(s)
-		p.poolOnce(s, at)
-	}
-}
-
-// poolOnce pools the broadcast bags into p.shared.
-func (p *Plan) poolOnce(s *Set, bytes int) {
-	p.shared = slices.Grow(p.shared[:0], bytes)[:bytes]
-	p.one[0], p.step[0] = p.shared, bytes
-	p.args = sweepArgs{
-		mem: s.mem, addrs: p.once.addrs, weights: p.once.weights, lens: p.once.lens, scales: p.once.scales,
-		columns: p.once.columns, rows: 1, dst: p.one[:], strides: p.step[:], wide: p.scratch(s),
-	}
-	s.kernel.sweep(&p.args)
 }
 
 // scratch is room for the widest sum that is rounded.

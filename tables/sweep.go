@@ -3,12 +3,17 @@ package tables
 import "fmt"
 
 // Sweep pools rows [from, from+n) of the plan into packed rows: dst[a] is packed array a from the first of these rows on, n
-// times the array's stride long, at any alignment. Only the slots of tables are written.
+// times the array's stride long, at any alignment. Broadcast bags are copied from shared, which Pool filled for the same request; it
+// may be nil if there are none. Only the slots of tables are written.
 //
-// A plan of another Set, rows that it does not have, or a dst that is too short panic before anything is written.
-func (s *Set) Sweep(p *Plan, dst [][]byte, from, n int) {
+// A plan of another Set, rows that it does not have, vectors of another number of bags than the plan left out, or a dst that is too
+// short panic before anything is written.
+func (s *Set) Sweep(p *Plan, shared *Shared, dst [][]byte, from, n int) {
 	if p.set != s || from < 0 || n < 0 || n > p.rows-from {
 		panic(fmt.Sprintf("tables: sweep rows %d+%d of a plan of %d", from, n, p.rows))
+	}
+	if shared.Bags() != p.left || p.left > 0 && shared.set != s {
+		panic(fmt.Sprintf("tables: sweep with the vectors of %d broadcast bags, want %d of the same set", shared.Bags(), p.left))
 	}
 	if len(dst) != len(s.strides) {
 		panic(fmt.Sprintf("tables: sweep into %d arrays, want %d", len(dst), len(s.strides)))
@@ -32,10 +37,7 @@ func (s *Set) Sweep(p *Plan, dst [][]byte, from, n int) {
 	}
 	s.kernel.sweep(&p.args)
 	p.args.dst = nil // the rows are the caller's again
-	for _, c := range p.copies {
-		vector := p.shared[c.from : c.from+c.bytes]
-		for r := range n {
-			copy(dst[c.array][r*s.strides[c.array]+c.offset:], vector)
-		}
+	if p.left > 0 {
+		shared.copyTo(dst, s.strides, n)
 	}
 }

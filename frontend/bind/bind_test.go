@@ -75,8 +75,31 @@ func TestOneRowIsNotBroadcast(t *testing.T) {
 	if err := protocols[0].bind(t, b, &q, ts); err != nil {
 		t.Fatal(err)
 	}
-	if q.Rows != 1 || q.Bags[0].Broadcast || q.Bags[1].Broadcast {
-		t.Errorf("got %d rows, broadcast %v %v, want one row and none", q.Rows, q.Bags[0].Broadcast, q.Bags[1].Broadcast)
+	if q.Rows != 1 || q.Broadcast || q.Bags[0].Broadcast || q.Bags[1].Broadcast {
+		t.Errorf("got %d rows, broadcast %v: %v %v, want one row and none", q.Rows, q.Broadcast, q.Bags[0].Broadcast, q.Bags[1].Broadcast)
+	}
+}
+
+func TestQuerySaysWhetherABagServesAllRows(t *testing.T) {
+	b := binder(t, manifest(2, 1), Options{})
+	var q Query
+	for _, c := range []struct {
+		t0, dense int64
+		want      bool
+	}{{1, 3, true}, {1, 1, true}, {3, 1, false}, {3, 3, false}} {
+		ts := []tensor{
+			zeros("dense", dtype.Float32, c.dense, 13), zeros("age", dtype.Float32, 3),
+			zeros("t0", dtype.Int64, c.t0, 2), zeros("t1", dtype.Int64, 3),
+		}
+		if err := protocols[0].bind(t, b, &q, ts); err != nil {
+			t.Fatal(err)
+		}
+		if q.Rows != 3 || q.Broadcast != c.want || q.Bags[0].Broadcast != c.want || q.Bags[1].Broadcast {
+			t.Errorf("t0 of %d rows, dense of %d: got %d rows, broadcast %v", c.t0, c.dense, q.Rows, q.Broadcast)
+		}
+	}
+	if q.Reset(); q.Broadcast {
+		t.Error("after Reset: got broadcast")
 	}
 }
 

@@ -14,9 +14,10 @@ const keepOffsets = 1 << 18
 // Query is a request that has been matched with a model. It aliases the request, and so the message that was decoded. The
 // zero value is ready; use it again for any model.
 type Query struct {
-	Rows    int
-	Bags    []tables.Bags // by table
-	Outputs []wire.Output // those to send
+	Rows      int
+	Bags      []tables.Bags // by table
+	Broadcast bool          // some of the Bags are
+	Outputs   []wire.Output // those to send
 
 	dense   []denseData // by dense input
 	strides []int       // bytes a row of each packed array; the binder's
@@ -38,7 +39,8 @@ func (q *Query) Reset() {
 	clear(q.Bags)
 	clear(q.dense)
 	clear(q.Outputs)
-	q.Rows, q.Bags, q.dense, q.Outputs, q.strides = 0, q.Bags[:0], q.dense[:0], q.Outputs[:0], nil
+	q.Rows, q.Broadcast = 0, false
+	q.Bags, q.dense, q.Outputs, q.strides = q.Bags[:0], q.dense[:0], q.Outputs[:0], nil
 	if q.offsets = q.offsets[:0]; cap(q.offsets) > keepOffsets {
 		q.offsets = nil
 	}
@@ -142,6 +144,7 @@ func (b *Binder) settleRows(q *Query) error {
 	if q.Rows > 1 {
 		for i := range q.Bags {
 			q.Bags[i].Broadcast = q.batches[i].rows == 1
+			q.Broadcast = q.Broadcast || q.Bags[i].Broadcast
 		}
 		for i := range q.dense {
 			q.dense[i].broadcast = q.batches[len(q.Bags)+i].rows == 1
