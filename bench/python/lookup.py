@@ -20,7 +20,7 @@ from typing import Any
 
 from rankd_bench_py.bundle import Bundle, Table  # first: it holds BLAS to one thread
 from rankd_bench_py.hugemem import Memory
-from rankd_bench_py.lookup import Lookup
+from rankd_bench_py.lookup import Block, Lookup
 from rankd_bench_py.tables import first_rows
 
 # isort: split
@@ -95,9 +95,10 @@ def numpy_at_once(bundle: Bundle, table: NDArray[np.float32]) -> Prepare:
         out, dense = arrays(len(ids))
 
         def pool() -> Any:
-            if lookup.first_bad(ids) is not None:
+            block = Block(len(ids), ids, dense)
+            if lookup.bad(block) is not None:
                 raise AssertionError("ids outside their table")
-            lookup.pool(ids, dense, out)
+            lookup.pool(block, out)
             return out[:, : TABLES * DIM].reshape(len(ids), TABLES, DIM)
 
         return pool

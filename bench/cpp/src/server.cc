@@ -29,7 +29,6 @@ struct Shared {
   const Bundle& bundle;
   const Tables& tables;
   NamedKernel kernel;
-  BagShape shape;
   Decoder decoder;
   Batcher batcher;
   PredictionService::AsyncService service;
@@ -59,15 +58,25 @@ class Call {
     const int count = inputs.count;
     const Bundle& b = shared_.bundle;
     Batcher::Place place = shared_.batcher.reserve(count, [this, count](const float* scores) { reply(scores, count); });
-    shared_.kernel.run(shared_.shape, shared_.tables.rows, inputs.rows.data(), count, place.rows, b.row_floats);
+    for (const Run& run : inputs.runs) write(run, inputs.rows.data() + run.at, place);
+    const size_t step = inputs.dense_rows == 1 ? 0 : size_t(4) * b.dense_width;
     for (int e = 0; e < count; e++) {
-      std::memcpy(place.rows + size_t(e) * b.row_floats + b.dense_column, inputs.dense + size_t(e) * 4 * b.dense_width,
-                  4 * b.dense_width);
+      std::memcpy(place.rows + size_t(e) * b.row_floats + b.dense_column, inputs.dense + e * step, 4 * b.dense_width);
     }
     shared_.batcher.commit(place);  // from here on the call may be gone
   }
 
  private:
+  // Pools the bags of a run. Those that serve all examples are pooled into the first row and copied to the others.
+  void write(const Run& run, const uint32_t* rows, const Batcher::Place& place) {
+    const Bundle& b = shared_.bundle;
+    float* first = place.rows + size_t(run.first) * b.dim;
+    shared_.kernel.run(*run.shape, shared_.tables.rows, rows, run.count, first, b.row_floats);
+    for (int e = run.count; e < place.count; e++) {
+      std::memcpy(first + size_t(e) * b.row_floats, first, size_t(4) * run.tables * b.dim);
+    }
+  }
+
   void reply(const float* scores, int count) {
     response_.set_model_name(shared_.bundle.name);
     response_.set_model_version(shared_.bundle.version);
@@ -91,11 +100,7 @@ class Call {
 }  // namespace
 
 void serve(const Bundle& bundle, const Tables& tables, NamedKernel kernel, const ServerOptions& options) {
-  BagShape shape;
-  shape.dim = bundle.dim;
-  shape.ids = bundle.ids;
-  for (const Table& t : bundle.tables) shape.hot.push_back(t.hotness);
-  Shared shared{bundle, tables, kernel, shape, Decoder(bundle, tables), Batcher(bundle), {}};
+  Shared shared{bundle, tables, kernel, Decoder(bundle, tables), Batcher(bundle), {}};
 
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;

@@ -4,13 +4,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankd_bench_py.bundle import Bundle
-from rankd_bench_py.lookup import Lookup
+from rankd_bench_py.lookup import Block, Lookup
 from rankd_bench_py.wire import Examples, Refusal
 
 MAX_DELAY = 0.001  # seconds that the oldest call waits for company
@@ -101,8 +99,25 @@ class Inputs:
         self._bundle = bundle
         self._lookup = lookup
 
-    def arrays(self, calls: Sequence[Call]) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        """The ids and dense features of all calls, one after the other."""
+    def blocks(self, calls: Sequence[Call]) -> list[Block]:
+        """The inputs of all calls, in their order. Neighbours that are not blocks of their own become one."""
+        if not any([c.examples.block is not None for c in calls]):
+            return [self._joined(calls)]
+        blocks: list[Block] = []
+        plain: list[Call] = []
+        for call in calls:
+            if call.examples.block is None:
+                plain.append(call)
+                continue
+            if plain:
+                blocks.append(self._joined(plain))
+                plain = []
+            blocks.append(call.examples.block)
+        if plain:
+            blocks.append(self._joined(plain))
+        return blocks
+
+    def _joined(self, calls: Sequence[Call]) -> Block:
         width, dense_width = self._bundle.ids_per_row, self._bundle.dense_width
         first = calls[0].examples
         if len(calls) == 1:
@@ -114,21 +129,20 @@ class Inputs:
             else:
                 ids = np.concatenate([np.frombuffer(e.ids, e.ids_dtype) for e in examples], dtype=_INT64)
             dense = np.frombuffer(b"".join([e.dense for e in examples]), np.float32)
-        return ids.reshape(-1, width), dense.reshape(-1, dense_width)
+        ids = ids.reshape(-1, width)
+        return Block(len(ids), ids, dense.reshape(-1, dense_width))
 
-    def checked_one(self, call: Call) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        """The arrays of one call. Raises Refusal."""
-        ids, dense = self.arrays([call])
-        bad = self._lookup.first_bad(ids)
-        if bad is not None:
-            raise self._refusal(ids, bad)
-        return ids, dense
+    def checked_one(self, call: Call) -> Block:
+        """The block of one call. Raises Refusal."""
+        (block,) = self.blocks([call])
+        self._check(block)
+        return block
 
-    def checked(self, calls: list[Call]) -> tuple[list[Call], NDArray[Any], NDArray[np.float32]]:
-        """The calls whose ids are all good and their arrays; the others are refused. One check is enough if all are."""
-        ids, dense = self.arrays(calls)
-        if self._lookup.first_bad(ids) is None:
-            return calls, ids, dense
+    def checked(self, calls: list[Call]) -> tuple[list[Call], list[Block]]:
+        """The calls whose ids are all good and their blocks; the others are refused. One check is enough if all are."""
+        blocks = self.blocks(calls)
+        if all([self._lookup.bad(b) is None for b in blocks]):
+            return calls, blocks
         good = []
         for call in calls:
             try:
@@ -136,13 +150,10 @@ class Inputs:
                 good.append(call)
             except Refusal as refusal:
                 call.finish(refusal)
-        return (good, *self.arrays(good)) if good else ([], ids[:0], dense[:0])
+        return good, self.blocks(good) if good else []
 
-    def _refusal(self, ids: NDArray[Any], bad: tuple[int, int]) -> Refusal:
-        row, column = bad
-        at = 0
-        for table in self._bundle.tables:
-            if column < at + table.hotness:
-                return Refusal(f'input "{table.name}" row {row}: got id {ids[row, column]}, want 0 to {table.rows - 1}')
-            at += table.hotness
-        raise AssertionError(f"column {column} of {at}")
+    def _check(self, block: Block) -> None:
+        bad = self._lookup.bad(block)
+        if bad is not None:
+            table, row, value = bad
+            raise Refusal(f'input "{table.name}" row {row}: got id {value}, want 0 to {table.rows - 1}')

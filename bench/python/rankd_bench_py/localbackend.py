@@ -43,11 +43,11 @@ class DirectBackend:
     def score(self, call: Call) -> bytes:
         """The float32 scores of a request. Raises Refusal or DeviceError."""
         worker = self._worker()
-        ids, dense = worker.inputs.checked_one(call)
-        worker.lookup.pool(ids, dense, worker.rows[: len(ids)])
+        block = worker.inputs.checked_one(call)
+        worker.lookup.pool(block, worker.rows[: block.rows])
         with self._places:
             try:
-                return self._device.launch([Part(worker.rows, 0, len(ids))]).result().tobytes()
+                return self._device.launch([Part(worker.rows, 0, block.rows)]).result().tobytes()
             except RuntimeError as error:
                 raise DeviceError(f"run batch: {error}") from error
 
@@ -87,15 +87,15 @@ class BatchBackend:
     def _collect(self) -> None:
         turn = 0
         while True:
-            calls, ids, dense = self._inputs.checked(self._queue.next_batch())
+            calls, blocks = self._inputs.checked(self._queue.next_batch())
             if not calls:
                 continue
             rows = self._buffers[turn]
             turn = (turn + 1) % len(self._buffers)
-            self._lookup.pool(ids, dense, rows[: len(ids)])
+            count = self._lookup.pool_all(blocks, rows)
             self._places.acquire()
             try:
-                self._running.put((calls, self._device.launch([Part(rows, 0, len(ids))])))
+                self._running.put((calls, self._device.launch([Part(rows, 0, count)])))
             except RuntimeError as error:
                 print(f"launch batch: {error}", file=sys.stderr, flush=True)
                 self._places.release()

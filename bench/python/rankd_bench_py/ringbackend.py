@@ -86,10 +86,10 @@ class DirectRingBackend:
         if lookup is None:
             lookup = self._local.lookup = Lookup(self._bundle, self._table)
             self._local.inputs = Inputs(self._bundle, lookup)
-        ids, dense = self._local.inputs.checked_one(call)
-        reservation, rows = self._ring.reserve(len(ids))
-        lookup.pool(ids, dense, rows)
-        self._ring.publish(reservation, [call], len(ids))
+        block = self._local.inputs.checked_one(call)
+        reservation, rows = self._ring.reserve(block.rows)
+        lookup.pool(block, rows)
+        self._ring.publish(reservation, [call], block.rows)
         return call.wait()
 
 
@@ -111,9 +111,10 @@ class BatchRingBackend:
 
     def _collect(self) -> None:
         while True:
-            calls, ids, dense = self._inputs.checked(self._queue.next_batch())
+            calls, blocks = self._inputs.checked(self._queue.next_batch())
             if not calls:
                 continue
-            reservation, rows = self._ring.reserve(len(ids))
-            self._lookup.pool(ids, dense, rows)
-            self._ring.publish(reservation, calls, len(ids))
+            count = sum(b.rows for b in blocks)
+            reservation, rows = self._ring.reserve(count)
+            self._lookup.pool_all(blocks, rows)
+            self._ring.publish(reservation, calls, count)

@@ -14,7 +14,7 @@ from conftest import ROOT, by_table, draw, sim_scores
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from numpy.typing import NDArray
 from test_servers import Server, serve_command
-from test_wire import packed, separate
+from test_wire import one_row, packed, separate
 
 from rankd_bench_py._generated import prediction_pb2_grpc as pb_grpc
 from rankd_bench_py.bundle import Bundle
@@ -70,6 +70,22 @@ def test_many_callers_get_their_own_scores(server: Server, bundle: Bundle, table
             assert all(pool.map(call, range(len(drawn))))
 
 
+def test_one_user_and_many_candidates(server: Server, bundle: Bundle, tables: list[NDArray[np.float32]]) -> None:
+    users = [f"cat_{t}" for t in range(13)]
+    others = [f"cat_{t}" for t in range(13, 26)]
+    for k, once in enumerate([[*users, "dense"], users, others, ["dense"], ["cat_1", "cat_19"], [*users, *others]]):
+        for rows in (2, 5, 64):
+            ids, dense = draw(bundle, rows, seed=10 * k + rows)
+            parts = {n: np.repeat(p[:1], rows, 0) if n in once else p for n, p in by_table(bundle, ids).items()}
+            features = np.repeat(dense[:1], rows, 0) if "dense" in once else dense
+            wide = ids.astype(np.int64) if k % 2 else ids
+            got = server.predict(one_row(separate(bundle, wide, dense), *once))
+            assert np.array_equal(got, sim_scores(bundle, tables, parts, features))
+    ids, dense = draw(bundle, 3, seed=1)
+    got = server.predict(one_row(packed(bundle, ids, dense), "ids"))
+    assert np.array_equal(got, sim_scores(bundle, tables, by_table(bundle, np.repeat(ids[:1], 3, 0)), dense))
+
+
 @pytest.mark.parametrize(
     ("column", "value", "words"),
     [(0, -1, 'input "cat_0" row 1: got id -1, want 0 to 499'), (5, 500, 'input "cat_2" row 1: got id 500')],
@@ -92,6 +108,11 @@ def test_refuses_shapes_that_do_not_fit(server: Server, bundle: Bundle) -> None:
         with pytest.raises(grpc.RpcError) as error:
             server.predict(request)
         assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    mixed = one_row(separate(bundle, *draw(bundle, 3, seed=1)), "cat_0", "dense")
+    mixed.inputs["cat_5"].CopyFrom(separate(bundle, *draw(bundle, 2, seed=1)).inputs["cat_5"])
+    with pytest.raises(grpc.RpcError, match=r'input "cat_5": got 8 bytes, want \[3, 1\]') as error:
+        server.predict(mixed)
+    assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT
     for shape in ([65, 13], [0, 13], [-2, 13], [2, 12], [2**62, 13]):
         request = packed(bundle, *draw(bundle, 2, seed=1))
         request.inputs["dense"].shape[:] = shape

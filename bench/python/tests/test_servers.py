@@ -17,7 +17,7 @@ import pytest
 from conftest import by_table, draw, sim_scores
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from numpy.typing import NDArray
-from test_wire import packed, separate
+from test_wire import one_row, packed, separate
 
 from rankd_bench_py._generated import prediction_pb2 as pb
 from rankd_bench_py._generated import prediction_pb2_grpc as pb_grpc
@@ -115,6 +115,36 @@ def test_many_callers_get_their_own_scores(server: Server, bundle: Bundle, table
 
     with futures.ThreadPoolExecutor(32) as pool:
         assert all(pool.map(call, range(len(drawn))))
+
+
+def test_one_user_and_many_candidates(server: Server, bundle: Bundle, tables: list[NDArray[np.float32]]) -> None:
+    """What comes with one row counts as if every row had it, beside calls of other kinds in the same batch."""
+    users = [f"cat_{t}" for t in range(13)]
+    ways = [[*users, "dense"], users, ["dense"], ["cat_1", "cat_19"], []]
+    drawn = [draw(bundle, rows, seed=300 + k) for k, rows in enumerate((64, 1, 2, 40, 7, 64, 33, 5, 2, 64))]
+
+    def request(k: int) -> pb.PredictRequest:
+        return one_row(separate(bundle, *drawn[k]), *ways[k % len(ways)])
+
+    def expected(k: int) -> NDArray[np.float32]:
+        ids, dense = drawn[k]
+        once = ways[k % len(ways)]
+        parts = {n: np.repeat(p[:1], len(p), 0) if n in once else p for n, p in by_table(bundle, ids).items()}
+        features = np.repeat(dense[:1], len(dense), 0) if "dense" in once else dense
+        if server.details["kind"] == "sim":
+            return sim_scores(bundle, tables, parts, features)
+        return server.predict(packed(bundle, np.concatenate(list(parts.values()), axis=1), features))
+
+    want = [expected(k) for k in range(len(drawn))]
+
+    def call(k: int) -> bool:
+        got = server.predict(request(k % len(drawn)))
+        if server.details["kind"] == "sim":
+            return np.array_equal(got, want[k % len(drawn)])
+        return np.allclose(got, want[k % len(drawn)], rtol=0, atol=2e-5)
+
+    with futures.ThreadPoolExecutor(16) as pool:
+        assert all(pool.map(call, range(8 * len(drawn))))
 
 
 def test_refuses_by_status(server: Server, bundle: Bundle) -> None:

@@ -38,6 +38,72 @@ def test_decodes_both_forms(bundle: Bundle, form: Any, dtype: type) -> None:
     assert examples.dense == dense.tobytes()
 
 
+def one_row(request: pb.PredictRequest, *names: str) -> pb.PredictRequest:
+    """The request with the first row alone of some of its inputs."""
+    for name in names:
+        one = request.inputs[name]
+        one.data = one.data[: len(one.data) // one.shape[0]]
+        one.shape[0] = 1
+    return request
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_decodes_inputs_of_one_row(bundle: Bundle, dtype: type) -> None:
+    ids, dense = draw(bundle, 3, seed=2)
+    ids = ids.astype(dtype)
+    parts = by_table(bundle, ids)
+    users = [f"cat_{t}" for t in range(13)]
+    for names in (users, [*users, "dense"], ["cat_3", "cat_20"], [t.name for t in bundle.tables]):
+        block = Wire(bundle).decode(one_row(separate(bundle, ids, dense), *names)).block
+        assert block is not None
+        assert block.once is not None
+        assert block.rows == 3
+        assert block.once.tables == tuple(t.name in names for t in bundle.tables)
+        want = np.concatenate([parts[n][:1] for n in parts if n in names], axis=1)
+        assert np.array_equal(block.once.ids, want)
+        rest = [p for n, p in parts.items() if n not in names]
+        assert np.array_equal(block.ids, np.concatenate(rest, axis=1) if rest else np.empty((3, 0)))
+        assert np.array_equal(block.dense, dense[:1] if "dense" in names else dense)
+
+
+@pytest.mark.parametrize("form", [packed, separate])
+def test_decodes_dense_features_of_one_row(bundle: Bundle, form: Any) -> None:
+    ids, dense = draw(bundle, 3, seed=2)
+    block = Wire(bundle).decode(one_row(form(bundle, ids, dense), "dense")).block
+    assert block is not None
+    assert block.once is None
+    assert np.array_equal(block.ids, ids)
+    assert np.array_equal(block.dense, dense[:1])
+
+
+def test_decodes_packed_ids_of_one_row(bundle: Bundle) -> None:
+    ids, dense = draw(bundle, 3, seed=2)
+    block = Wire(bundle).decode(one_row(packed(bundle, ids, dense), "ids")).block
+    assert block is not None
+    assert block.once is not None
+    assert np.array_equal(block.once.ids, ids[:1])
+    assert block.ids.shape == (3, 0)
+    single = Wire(bundle).decode(one_row(packed(bundle, ids, dense), "ids", "dense"))
+    assert single.block is None
+    assert single.rows == 1
+
+
+def test_refuses_numbers_of_rows_that_do_not_fit(bundle: Bundle) -> None:
+    three, two = draw(bundle, 3, seed=2), draw(bundle, 2, seed=2)
+    wire = Wire(bundle)
+    for form in (packed, separate):
+        with pytest.raises(Refusal, match='input "dense": got 2 rows, want 1 or 3'):
+            wire.decode(form(bundle, three[0], two[1]))
+    mixed = one_row(separate(bundle, *three), "cat_0", "dense")
+    mixed.inputs["cat_5"].CopyFrom(separate(bundle, *two).inputs["cat_5"])
+    with pytest.raises(Refusal, match=r'input "cat_5": got shape \[2, 1\], 8 bytes, want \[3, 1\]'):
+        wire.decode(mixed)
+    large = one_row(separate(bundle, *three), "dense")
+    large.inputs["cat_0"].shape[0] = 65
+    with pytest.raises(Refusal, match="got 65 rows, want at most 64"):
+        wire.decode(large)
+
+
 def test_encodes_scores(bundle: Bundle) -> None:
     scores = np.array([0.25, 0.5], np.float32)
     response = Wire(bundle).encode(pb.PredictRequest(request_id="r7"), 2, scores.tobytes())
