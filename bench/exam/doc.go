@@ -5,6 +5,8 @@
 //
 //   - example: one row: ids for every table and dense features, drawn from a seed.
 //   - distribution: how ids are drawn: "uniform" over the rows of a table, or "zipf:S" with exponent S over rows in a scattered order.
+//   - workload: what the examples of a request have to do with each other: nothing ("independent"), or they are candidates for one user,
+//     whose inputs come once a request ("shared-user").
 //   - request: an encoded call for some examples, ready to be sent.
 //   - expectation: what the score of an example must be: of the simulated accelerator or of the model's network in float64.
 //   - mark: the comparison of a reply with the expectations of its request.
@@ -14,6 +16,7 @@
 //	I1  The same manifest, seed, distribution and sizes give the same requests, byte for byte.
 //	I2  A reply passes only if it has every output of the model, of the right shape, and every score is within the tolerance.
 //	I3  Marking a reply that passes allocates nothing.
+//	I4  What is expected of an example does not depend on the form of its request: an input that came once counts as if every row had it.
 //
 // # Tolerance
 //

@@ -19,7 +19,7 @@ const raggedMax = 8
 const scatter = 2654435761
 
 // draw makes the examples, each from a generator of its own (I1).
-func draw(m *model.Manifest, o *Options) ([]reference.Example, error) {
+func draw(m *model.Manifest, o *Options, u *users) ([]reference.Example, error) {
 	exponent, err := o.exponent()
 	if err != nil {
 		return nil, err
@@ -30,22 +30,29 @@ func draw(m *model.Manifest, o *Options) ([]reference.Example, error) {
 		}
 	}
 	examples := make([]reference.Example, o.Examples)
+	owners := u.draw(m, o, exponent)
 	err = inParallel(len(examples), func(e int) error {
-		rng := rand.New(rand.NewPCG(o.Seed, uint64(e)))
-		x := &examples[e]
-		for i := range m.Tables {
-			x.Bags = append(x.Bags, reference.Bag{IDs: drawBag(rng, &m.Tables[i], exponent)})
-		}
-		for i := range m.Dense {
-			row := make([]float32, m.Dense[i].Width)
-			for k := range row {
-				row[k] = rng.Float32()
-			}
-			x.Dense = append(x.Dense, row)
+		examples[e] = drawExample(rand.New(rand.NewPCG(o.Seed, uint64(e))), m, exponent)
+		if u.count > 0 {
+			u.join(&examples[e], &owners[u.of(e)])
 		}
 		return nil
 	})
 	return examples, err
+}
+
+func drawExample(rng *rand.Rand, m *model.Manifest, exponent float64) (x reference.Example) {
+	for i := range m.Tables {
+		x.Bags = append(x.Bags, reference.Bag{IDs: drawBag(rng, &m.Tables[i], exponent)})
+	}
+	for i := range m.Dense {
+		row := make([]float32, m.Dense[i].Width)
+		for k := range row {
+			row[k] = rng.Float32()
+		}
+		x.Dense = append(x.Dense, row)
+	}
+	return x
 }
 
 func drawBag(rng *rand.Rand, t *model.Table, exponent float64) []int64 {

@@ -55,13 +55,18 @@ func cachePath(m *model.Manifest, o *Options) (string, error) {
 	if err := os.MkdirAll(o.CacheDir, 0o755); err != nil {
 		return "", fmt.Errorf("keep expectations: %w", err)
 	}
+	workload := o.Workload
+	if workload == Independent {
+		workload = "" // as it was before there were others
+	}
 	key, err := json.Marshal(struct {
 		Format        int
 		Manifest      *model.Manifest
 		Examples      int
 		Seed          uint64
 		IDs, Executor string
-	}{1, m, o.Examples, o.Seed, o.IDs, o.Executor})
+		Workload      string `json:",omitempty"`
+	}{1, m, o.Examples, o.Seed, o.IDs, o.Executor, workload})
 	if err != nil {
 		return "", fmt.Errorf("keep expectations: %w", err)
 	}

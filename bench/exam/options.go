@@ -30,6 +30,7 @@ type Options struct {
 	Examples int    // distinct examples
 	Seed     uint64 //
 	IDs      string // distribution
+	Workload string // "": Independent
 	Executor string
 	Protocol string
 	Form     string // "": packed where the model allows it
@@ -37,9 +38,9 @@ type Options struct {
 	CacheDir string // where expectations are kept between runs; "": nowhere
 }
 
-// Default returns 16,384 examples with uniform ids, packed int32, for the simulated accelerator.
+// Default returns 16,384 independent examples with uniform ids, packed int32, for the simulated accelerator.
 func Default() Options {
-	return Options{Examples: 16384, Seed: 1, IDs: "uniform", Executor: Sim, Protocol: Rankd, Width: 4}
+	return Options{Examples: 16384, Seed: 1, IDs: "uniform", Workload: Independent, Executor: Sim, Protocol: Rankd, Width: 4}
 }
 
 // check reports all violations.
@@ -62,11 +63,9 @@ func (o *Options) check(fixed bool) error {
 	among("executor", o.Executor, Sim, PJRT)
 	among("protocol", o.Protocol, Rankd, KServe)
 	among("form", o.Form, Packed, Tables)
-	if o.Form == Packed && !fixed {
-		errs = append(errs, errors.New("form: got packed for a model with ragged tables, want tables"))
-	}
+	among("workload", o.Workload, Workloads()...)
 	_, err := o.exponent()
-	return errors.Join(append(errs, err)...)
+	return errors.Join(append(errs, o.checkForm(fixed), err)...)
 }
 
 // exponent is that of the zipf distribution, 0 for a uniform one.

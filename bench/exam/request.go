@@ -29,12 +29,13 @@ func (s *Set) encode(picks []int32) ([]byte, error) {
 		list = append(list, s.ids("ids", []int64{rows, int64(columns)}, picks, 0, len(s.m.Tables)))
 	} else {
 		for t := range s.m.Tables {
-			list = append(list, s.table(t, picks)...)
+			list = append(list, s.table(t, once(t < s.users.tables, picks))...)
 		}
 	}
+	features := once(s.users.count > 0, picks)
 	for d := range s.m.Dense {
-		in := tensor{name: s.m.Dense[d].Name, dtype: dtype.Float32, shape: []int64{rows, int64(s.m.Dense[d].Width)}}
-		for _, p := range picks {
+		in := tensor{name: s.m.Dense[d].Name, dtype: dtype.Float32, shape: []int64{int64(len(features)), int64(s.m.Dense[d].Width)}}
+		for _, p := range features {
 			for _, v := range s.examples[p].Dense[d] {
 				in.data = binary.LittleEndian.AppendUint32(in.data, math.Float32bits(v))
 			}

@@ -1,6 +1,7 @@
 package exam
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -29,6 +30,7 @@ type Set struct {
 	scores   []float32 // [examples, columns]
 	columns  int
 	outputs  []output
+	users    users
 	simLimit float64 // tolerance of a score of the simulated accelerator
 }
 
@@ -43,17 +45,20 @@ func New(b *model.Bundle, o Options) (*Set, error) {
 	_, fixed := b.Manifest.IDColumns()
 	if o.Form == "" {
 		o.Form = Tables
-		if fixed {
+		if fixed && o.Workload != SharedUser {
 			o.Form = Packed
 		}
 	}
-	if err := o.check(fixed); err != nil {
+	if o.Workload == "" {
+		o.Workload = Independent
+	}
+	if err := errors.Join(o.check(fixed), checkUsers(b.Manifest, &o)); err != nil {
 		return nil, fmt.Errorf("make requests: %w", err)
 	}
 	if n := len(b.Manifest.Outputs); n > maxOutputs {
 		return nil, fmt.Errorf("make requests: outputs: got %d, want at most %d", n, maxOutputs)
 	}
-	s := &Set{o: o, m: b.Manifest, columns: b.Manifest.ScoreColumns(), simLimit: simTolerance}
+	s := &Set{o: o, m: b.Manifest, columns: b.Manifest.ScoreColumns(), users: newUsers(b.Manifest, &o), simLimit: simTolerance}
 	for i := range b.Manifest.Tables {
 		if b.Manifest.PooledDType(&b.Manifest.Tables[i]) == dtype.BFloat16 {
 			s.simLimit = simHalfTolerance
@@ -63,7 +68,7 @@ func New(b *model.Bundle, o Options) (*Set, error) {
 		s.outputs = append(s.outputs, output{out.Name, out.Column, out.Columns()})
 	}
 	var err error
-	if s.examples, err = draw(b.Manifest, &o); err != nil {
+	if s.examples, err = draw(b.Manifest, &o, &s.users); err != nil {
 		return nil, fmt.Errorf("make requests: %w", err)
 	}
 	if s.scores, err = expect(b, &o, s.examples); err != nil {
@@ -98,17 +103,16 @@ func (s *Set) Requests(rows int) (*Requests, error) {
 		return nil, fmt.Errorf("make requests: examples a request: got %d, want at least 1", rows)
 	}
 	n := max(len(s.examples)/rows, minRequests)
-	r := &Requests{set: s, Rows: rows, Messages: make([][]byte, n), picks: make([][]int32, n)}
+	r := &Requests{set: s, Rows: rows, Messages: make([][]byte, n)}
 	rng := rand.New(rand.NewPCG(s.o.Seed, 1<<63|uint64(rows)))
-	var order []int
-	for i := range r.picks {
-		for range rows {
-			if len(order) == 0 {
-				order = rng.Perm(len(s.examples))
-			}
-			r.picks[i] = append(r.picks[i], int32(order[0]))
-			order = order[1:]
+	if s.users.count == 0 {
+		r.picks = deal(len(s.examples), n, rows, rng)
+	} else {
+		picks, err := s.users.deal(n, rows, rng)
+		if err != nil {
+			return nil, err
 		}
+		r.picks = picks
 	}
 	err := inParallel(n, func(i int) (err error) {
 		r.Messages[i], err = s.encode(r.picks[i])

@@ -26,6 +26,7 @@ type Result struct {
 	Began       string  `json:"began"` // start of the window, RFC 3339
 	Seed        uint64  `json:"seed"`
 	IDs         string  `json:"ids"`
+	Workload    string  `json:"workload"` // "" in results that are older than the choice: independent examples
 	Executor    string  `json:"executor"` // whose scores were expected: "sim" is a simulated accelerator
 	Simulated   bool    `json:"simulated_accelerator"`
 	Protocol    string  `json:"protocol"`
@@ -111,7 +112,7 @@ func describe(o *Options) *Result {
 		Deadline: o.Deadline.Seconds(), Seed: o.Seed, Verified: o.Verify,
 	}
 	set := o.Requests.Set().Options()
-	r.IDs, r.Executor, r.Protocol, r.Simulated = set.IDs, set.Executor, set.Protocol, set.Executor == exam.Sim
+	r.IDs, r.Workload, r.Executor, r.Protocol, r.Simulated = set.IDs, set.Workload, set.Executor, set.Protocol, set.Executor == exam.Sim
 	if o.Mode == Closed {
 		r.Callers = o.Callers
 	} else {

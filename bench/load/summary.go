@@ -3,6 +3,8 @@ package load
 import (
 	"fmt"
 	"strings"
+
+	"rankd/bench/exam"
 )
 
 // Title names the run in a few words.
@@ -20,6 +22,9 @@ func (r *Result) Summary() string {
 	device := ""
 	if r.Simulated {
 		device = ", simulated accelerator"
+	}
+	if r.Workload != "" && r.Workload != exam.Independent {
+		device = ", workload " + r.Workload + device
 	}
 	line("%s over %d connections, %d examples a request (%.0f bytes), %s ids%s", r.Title(), r.Connections, r.Rows, r.Bytes, r.IDs, device)
 	line("  %.0f requests/s  %.0f examples/s  %d timed requests: %d ok, %d failed, %d without a reply", r.RequestRate, r.ExampleRate, r.Timed, r.OK, r.Failed, r.NoReply)
