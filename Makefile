@@ -89,7 +89,8 @@ bench-test: $(BIN) $(BENCH_VENV)/.installed ## tests of the Python and C++ serve
 bench-smoke: ## compare all servers briefly, in less than five minutes: bench/results/smoke/REPORT.md
 	bench/run_benchmark.sh --smoke
 
-# The three parts of a whole measurement on this machine; each takes less than an hour and goes on where it was interrupted.
+# The parts of a whole measurement on this machine; each takes less than an hour and goes on where it was interrupted. One more,
+# shared, is made only where it is asked for: one user and many candidates a request, servers compared, less than half an hour.
 BENCH_PARTS ?= sim server cpu
 # What the machine costs an hour, in any currency: the server part prints what a million requests cost.
 PRICE_PER_HOUR ?= 0.10
@@ -101,7 +102,8 @@ bench: $(PLUGIN) ## measure on this machine, under an hour each: BENCH_PARTS="si
 	    sim) bench/run_benchmark.sh --platform sim --arms rankd,rankd-nobatch,py,py-batch,py-mp,py-mp-batch,py-mp-batch-shared,cpp-batch ;; \
 	    server) bench/run_benchmark.sh --platform sim --name server --parts capacity,overload,ablation --price-per-hour $(PRICE_PER_HOUR) ;; \
 	    cpu) bench/run_benchmark.sh --platform cpu --concurrencies 1,16,64 --repeats 1 --duration 8s --warmup 2s ;; \
-	    *) echo "make: BENCH_PARTS: got $$part, want some of sim, server, cpu" >&2; exit 2 ;; \
+	    shared) bench/run_benchmark.sh --platform sim --workload shared-user --arms rankd,py,py-batch,py-mp,py-mp-batch-shared,cpp-batch ;; \
+	    *) echo "make: BENCH_PARTS: got $$part, want some of sim, server, cpu, shared" >&2; exit 2 ;; \
 	  esac || exit $$?; \
 	done
 

@@ -79,7 +79,7 @@ func (d *drawer) panels(file, title string, list []panel) {
 	if d.err != nil {
 		return
 	}
-	title = d.title(title)
+	title = d.marked(title)
 	height := titleRoom + 2*margin
 	for _, x := range list {
 		height += x.height()

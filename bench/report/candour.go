@@ -45,6 +45,10 @@ func (p *page) short() {
 		}
 		p.line("- %s, %s: %s examples a request.", m.what, how, strings.Join(words, ", "))
 	}
+	if p.sharedUser() {
+		p.line("- Comparisons in which another server is ahead: %d, see [below](#where-rankd-is-behind).\n", len(p.losses()))
+		return
+	}
 	p.line("- Targets that this measures: %d met, %d missed. Comparisons in which another server is ahead: %d, see [below](#where-rankd-is-behind).\n", met, missed, len(p.losses()))
 }
 
@@ -236,6 +240,9 @@ func (p *page) notDone() {
 	}
 	if p.Simulated {
 		p.line("- A real accelerator: these results are from a simulated one.")
+	}
+	if p.sharedUser() {
+		p.line("- Targets and published figures: they are about independent examples.")
 	}
 	p.line("- The same run on a second host.")
 	p.line("- Targets of parts (lookups against NumPy and FBGEMM, the RPC layer alone, the device owner against a bare loop, allocations): they are measured by Go benchmarks and tests, not by this suite.\n")

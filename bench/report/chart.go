@@ -184,13 +184,6 @@ type drawer struct {
 	err    error
 }
 
-func (d *drawer) title(text string) string {
-	if d.Simulated {
-		text += " (simulated accelerator)"
-	}
-	return text
-}
-
 func (d *drawer) save(p *plot.Plot, legend *plot.Legend, file, title string) {
 	b, err := svg(p, legend)
 	if err == nil {
@@ -208,7 +201,7 @@ func (d *drawer) lines(file, title, x, y string, rows int, at func(*Point) (x, y
 	if d.err != nil {
 		return
 	}
-	title = d.title(title)
+	title = d.marked(title)
 	p := newPlot(title, x, y)
 	legend := plot.NewLegend()
 	any := false

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"rankd/bench/capacity"
+	"rankd/bench/exam"
 	"rankd/bench/load"
 )
 
@@ -46,6 +47,7 @@ type Results struct {
 	Price     float64
 	Env       string
 	Simulated bool
+	Workload  string // of all results (I4)
 	trials
 }
 
@@ -68,6 +70,12 @@ func Collect(dir string) (*Results, error) {
 	}
 	r.Suite, err = readSuite(dir)
 	errs = append(errs, err, r.trials.collect(dir))
+	if r.Suite != nil {
+		errs = append(errs, r.sameWorkload(r.Suite.Workload))
+	}
+	for _, x := range r.trials.results() {
+		errs = append(errs, r.sameWorkload(x.Workload))
+	}
 	env, err := os.ReadFile(filepath.Join(dir, "env.txt"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		errs = append(errs, err)
@@ -84,6 +92,33 @@ func Collect(dir string) (*Results, error) {
 		return cmp.Or(cmp.Compare(rank(a.Name), rank(b.Name)), cmp.Compare(a.Name, b.Name))
 	})
 	return r, nil
+}
+
+// sameWorkload refuses results of a workload beside those of another (I4). Older results name none: they are of independent examples.
+func (r *Results) sameWorkload(name string) error {
+	name = cmp.Or(name, exam.Independent)
+	if r.Workload = cmp.Or(r.Workload, name); r.Workload != name {
+		return fmt.Errorf("got results of the workloads %s and %s, want one: each belongs into a directory of its own (--name)", r.Workload, name)
+	}
+	return nil
+}
+
+// sharedUser reports whether the examples of a request had one user.
+func (r *Results) sharedUser() bool { return r.Workload == exam.SharedUser }
+
+// marked says in a title what kind of results they are (I3, I4).
+func (r *Results) marked(text string) string {
+	var marks []string
+	if r.sharedUser() {
+		marks = append(marks, exam.SharedUser)
+	}
+	if r.Simulated {
+		marks = append(marks, "simulated accelerator")
+	}
+	if len(marks) == 0 {
+		return text
+	}
+	return text + " (" + strings.Join(marks, ", ") + ")"
 }
 
 // rank sorts rankd and its variants first, the Python servers next.
@@ -128,6 +163,11 @@ func (r *Results) collectArm(dir, name string) error {
 		}
 		points.add(f)
 		arm.Results = append(arm.Results, f.Results...)
+		for _, x := range f.Results {
+			if err := r.sameWorkload(x.Workload); err != nil {
+				return fmt.Errorf("read %s: %w", path, err)
+			}
+		}
 	}
 	arm.Points, arm.Sweep = points.sorted(), sweep.sorted()
 	switch {
@@ -174,6 +214,9 @@ func (r *Results) collectCapacity(path string) error {
 			counted := 0
 			for _, x := range p.Results {
 				r.Simulated = r.Simulated || x.Simulated
+				if err := r.sameWorkload(x.Workload); err != nil {
+					return fmt.Errorf("read %s: %w", path, err)
+				}
 				if !x.Client.Limited {
 					counted++
 				}

@@ -5,6 +5,7 @@
 //   - arm: one server of the comparison; the one named "rankd" is compared with the best of those whose names begin with "py".
 //   - work directory: results/<arm>/*.json as "rankd bench load" writes them, results/capacity*.json, and results/env.txt, a
 //     description of the machine that is copied into the report.
+//   - workload: what the examples of a request have to do with each other, see package exam.
 //   - point: the repeats of one load on one arm; its figures are their medians.
 //   - figures: what an arm did at one number of examples a request, in the form of summary.json.
 //
@@ -15,6 +16,8 @@
 //	    no reply.
 //	I3  Every table and chart of results from the simulated accelerator says so, and figures from runs in which the client was the
 //	    limit are marked with an asterisk.
+//	I4  Results of several workloads are not put on one page, and titles name the workload unless examples are independent. Targets and
+//	    published figures are about independent examples and stand beside no others.
 //
 // # Concurrency
 //

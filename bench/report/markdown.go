@@ -24,6 +24,9 @@ func (r *Results) Markdown(charts []Chart) string {
 	if r.Simulated {
 		p.line("**The accelerator is simulated** in these results, the same for every server: they measure the host side. Every table and chart says so.\n")
 	}
+	if r.sharedUser() {
+		p.line("**One user, many candidates** (workload %s). %s\n", r.Workload, p.workloadIs())
+	}
 	p.short()
 	if r.Env != "" {
 		p.line("```\n%s\n```\n", r.Env)
@@ -39,8 +42,10 @@ func (r *Results) Markdown(charts []Chart) string {
 		p.memory()
 		p.openLoop()
 		p.sweeps()
-		p.published()
-		p.targets()
+		if !r.sharedUser() { // I4
+			p.published()
+			p.targets()
+		}
 		p.behind()
 		p.client()
 	}
@@ -56,14 +61,15 @@ func (r *Results) Markdown(charts []Chart) string {
 
 func (p *page) line(format string, args ...any) { fmt.Fprintf(&p.b, format+"\n", args...) }
 
-// heading says what comes, and that the accelerator is simulated (I3).
+// heading says what comes, and what kind of results they are (I3, I4).
 func (p *page) heading(text string) { p.line("## %s\n", p.marked(text)) }
 
-func (p *page) marked(text string) string {
-	if p.Simulated {
-		text += " (simulated accelerator)"
+// workloadIs is the workload in a sentence.
+func (p *page) workloadIs() string {
+	if p.Suite != nil && p.Suite.WorkloadIs != "" {
+		return p.Suite.WorkloadIs
 	}
-	return text
+	return "The user's inputs came once a request, those of the candidates with a row each."
 }
 
 // chart shows those whose file begins so.

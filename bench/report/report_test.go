@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/plot"
 
 	"rankd/bench/capacity"
+	"rankd/bench/exam"
 	"rankd/bench/load"
 	"rankd/bench/monitor"
 	"rankd/internal/testutil"
@@ -179,6 +180,40 @@ func TestI3LimitedClientsAreMarked(t *testing.T) {
 		}
 	})
 	wants(t, report(t, dir), "| 1 | 25,500* |")
+}
+
+func TestI4WorkloadsHavePagesOfTheirOwn(t *testing.T) {
+	dir := write(t, map[string]float64{"rankd": 24_000, "py": 1_000}, func(_ string, f *load.File) {
+		for _, r := range f.Results {
+			r.Workload = exam.SharedUser
+		}
+	})
+	text := report(t, dir)
+	wants(
+		t, text, "**One user, many candidates** (workload shared-user). The user's inputs came once a request",
+		"## Throughput, examples a second (shared-user, simulated accelerator)", "![p99 by throughput, 16 examples a request (shared-user, simulated accelerator)](p99-16.svg)",
+		"- Targets and published figures: they are about independent examples.", "| 1 | 25,500 | 1,062 | py | 24.00 × |", "another server is ahead: 0",
+	)
+	for _, not := range []string{"## Targets", "published figures (", "× better"} {
+		if strings.Contains(text, not) {
+			t.Errorf("got %q, which is about independent examples", not)
+		}
+	}
+	s := Suite{Schema: load.Schema, Workload: exam.SharedUser, WorkloadIs: "Thirteen of 26.", Arms: []SuiteArm{{Name: "rankd", What: "ours", State: Measured}}}
+	if err := load.WriteJSON(filepath.Join(dir, "suite.json"), s); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, report(t, dir), "(workload shared-user). Thirteen of 26.")
+	for name, workload := range map[string]string{"named": exam.Independent, "older": ""} {
+		other := &load.File{Schema: load.Schema, Arm: "py", Results: []*load.Result{closed(1, 1, 1000)}}
+		other.Results[0].Workload = workload
+		if err := load.WriteJSON(filepath.Join(dir, "py", "other.json"), other); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Write(dir); err == nil || !strings.Contains(err.Error(), "other.json") && !strings.Contains(err.Error(), "independent") {
+			t.Errorf("%s: got %v, want an error about two workloads", name, err)
+		}
+	}
 }
 
 func TestReportSaysWhereRankdIsBehind(t *testing.T) {

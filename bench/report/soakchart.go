@@ -43,7 +43,7 @@ func (d *drawer) overTime(file, title, unit string, scale plot.Normalizer, list 
 	if d.err != nil {
 		return
 	}
-	title = d.title(title)
+	title = d.marked(title)
 	p := newPlot(title, "minutes", unit)
 	legend := plot.NewLegend()
 	any := false

@@ -15,6 +15,8 @@ type Suite struct {
 	Schema      int     `json:"schema"` // load.Schema
 	Platform    string  `json:"platform"`
 	IDs         string  `json:"ids"`
+	Workload    string  `json:"workload,omitempty"`    // "": independent examples
+	WorkloadIs  string  `json:"workload_is,omitempty"` // in a sentence
 	MaxVocab    int64   `json:"max_vocab"`
 	Connections int     `json:"connections"`
 	Duration    float64 `json:"duration_s"`

@@ -11,6 +11,7 @@ import (
 type Summary struct {
 	Schema    int       `json:"schema"`
 	Simulated bool      `json:"simulated_accelerator"`
+	Workload  string    `json:"workload"`
 	Figures   []Figures `json:"figures"`
 
 	// Of rankd alone; left out where they were not measured.
@@ -66,7 +67,7 @@ type AblationSummary struct {
 
 // Summary is the figures of the results.
 func (r *Results) Summary() *Summary {
-	s := &Summary{Schema: load.Schema, Simulated: r.Simulated, Figures: r.Figures(), PricePerHour: r.Price}
+	s := &Summary{Schema: load.Schema, Simulated: r.Simulated, Workload: r.Workload, Figures: r.Figures(), PricePerHour: r.Price}
 	for i := range r.Capacity {
 		s.Capacity = append(s.Capacity, CapacitySummary{r.Capacity[i].Name, r.Capacity[i].Capacities})
 	}

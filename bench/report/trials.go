@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"rankd/bench/ablation"
 	"rankd/bench/load"
@@ -61,20 +62,25 @@ func (t *trials) simulated() bool {
 	if t.Overload != nil {
 		return true // there is no other way to make a device slow
 	}
-	if t.Soak != nil && t.Soak.Result.Simulated {
-		return true
+	return slices.ContainsFunc(t.results(), func(r *load.Result) bool { return r.Simulated })
+}
+
+// results are the runs of all trials, but for those beside slow clients.
+func (t *trials) results() (list []*load.Result) {
+	if t.Overload != nil {
+		for i := range t.Overload.Scenarios {
+			list = append(list, t.Overload.Scenarios[i].Result)
+		}
 	}
-	if t.Ablations == nil {
-		return false
+	if t.Soak != nil {
+		list = append(list, t.Soak.Result)
 	}
-	for _, x := range t.Ablations.Tables {
-		for i := range x.Settings {
-			for _, r := range x.Settings[i].Results {
-				if r.Simulated {
-					return true
-				}
+	if t.Ablations != nil {
+		for _, x := range t.Ablations.Tables {
+			for i := range x.Settings {
+				list = append(list, x.Settings[i].Results...)
 			}
 		}
 	}
-	return false
+	return slices.DeleteFunc(list, func(r *load.Result) bool { return r == nil })
 }

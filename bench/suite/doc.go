@@ -6,6 +6,7 @@
 //   - arm: a server of the comparison, such as "rankd" or "py-mp-batch".
 //   - variant: an arm with a number of processes and threads. Where an arm has several, all are swept briefly; each number of examples
 //     a request is then measured with the variant that was best at it.
+//   - workload: what the examples of a request have to do with each other, see package exam; one for the whole comparison.
 //   - point: a load (callers, or a share of the arm's own peak) with a number of examples a request.
 //   - session: a variant from its start to its end, with the points that are measured meanwhile.
 //   - plan: all sessions in their order. Arms are interleaved: every repeat goes through all of them, beginning with another one.

@@ -42,6 +42,9 @@ func (s *suite) environment() string {
 	} else {
 		line("accelerator", "%s", s.o.Platform)
 	}
+	if s.o.sharedUser() {
+		line("workload", "%s: one user and many candidates a request", s.o.Workload)
+	}
 	line("load", "%d connections, %v after %v of warm-up, %d repeats, ids %s", connections, s.o.Duration, s.o.Warmup, s.o.Repeats, s.o.IDs)
 	return b.String()
 }

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"rankd/bench/exam"
 )
 
 // Platforms that a comparison runs on.
@@ -38,6 +41,7 @@ type Options struct {
 	Threads    []int // of a frontend of rankd; nil: what suits the processors
 	MaxVocab   int64
 	IDs        string
+	Workload   string // "": exam.Independent
 	Duration   time.Duration
 	Warmup     time.Duration
 	Repeats    int
@@ -63,6 +67,9 @@ func (o *Options) Model() string {
 	return filepath.Join(o.CacheDir, fmt.Sprintf("model-%d", o.MaxVocab))
 }
 
+// sharedUser reports whether the examples of a request have one user.
+func (o *Options) sharedUser() bool { return o.Workload == exam.SharedUser }
+
 // Simulated reports whether the accelerator is.
 func (o *Options) Simulated() bool { return o.Platform == Sim }
 
@@ -84,6 +91,9 @@ func (o *Options) validate() error {
 		if _, ok := armByName(name); !ok {
 			refuse("arms: got %q, want some of %v", name, ArmNames())
 		}
+	}
+	if !slices.Contains(exam.Workloads(), cmp.Or(o.Workload, exam.Independent)) {
+		refuse("workload: got %q, want some of %v", o.Workload, exam.Workloads())
 	}
 	if len(o.Arms) == 0 || len(o.Callers) == 0 || len(o.Sizes) == 0 {
 		refuse("got %d arms, %d numbers of callers, %d request sizes; want some of each", len(o.Arms), len(o.Callers), len(o.Sizes))

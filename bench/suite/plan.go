@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"rankd/bench/exam"
 	"rankd/bench/load"
 )
 
@@ -230,6 +231,7 @@ func DryRun(o Options) error {
 	s.model = strings.TrimSuffix(s.model, "/")
 	w := o.Out
 	fmt.Fprintf(w, "results:     %s\nmodel:       DLRM-DCNv2, tables of at most %d rows, in %s\nplatform:    %s\nprocessors:  server %v, client %v\n", o.Results(), o.MaxVocab, s.model, o.Platform, o.ServerCPUs, o.ClientCPUs)
+	fmt.Fprintf(w, "workload:    %s\n", cmp.Or(o.Workload, exam.Independent))
 	fmt.Fprintf(w, "points:      %v callers, %v examples a request, %v after %v, %d repeats; then open loops at %v of the peak\n", o.Callers, o.Sizes, o.Duration, o.Warmup, o.Repeats, openShares)
 	for _, a := range o.chosen() {
 		note := ""

@@ -128,6 +128,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	var progress bytes.Buffer
 	for name, change := range map[string]func(o *Options){
 		"platform": func(o *Options) { o.Platform = "abacus" },
+		"workload": func(o *Options) { o.Workload = "rest" },
 		"arm":      func(o *Options) { o.Arms = []string{"cobol"} },
 		"repeats":  func(o *Options) { o.Repeats = 0 },
 		"sizes":    func(o *Options) { o.Sizes = []int{0} },

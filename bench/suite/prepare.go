@@ -84,7 +84,7 @@ func (s *suite) openExam() (*exam.Set, error) {
 		return nil, err
 	}
 	o := exam.Default()
-	o.IDs, o.CacheDir = s.o.IDs, filepath.Join(s.o.CacheDir, "expected")
+	o.IDs, o.Workload, o.CacheDir = s.o.IDs, s.o.Workload, filepath.Join(s.o.CacheDir, "expected")
 	if !s.o.Simulated() {
 		o.Executor = exam.PJRT
 	}

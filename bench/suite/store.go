@@ -75,6 +75,7 @@ type configuration struct {
 	ClientCPUs []int
 	Duration   time.Duration
 	Warmup     time.Duration
+	Workload   string `json:",omitempty"` // "": independent examples
 }
 
 const suiteVersion = 1
@@ -84,6 +85,9 @@ func (s *suite) digest(v *variant, rows int) string {
 	c := configuration{
 		Suite: suiteVersion, Machine: s.machine, Server: s.sources[v.kind], Command: append(o.Command, o.Flags...), Rows: rows, Model: s.modelID,
 		IDs: s.o.IDs, Examples: s.set.Options().Examples, ServerCPUs: s.o.ServerCPUs, ClientCPUs: s.o.ClientCPUs, Duration: s.o.Duration, Warmup: s.o.Warmup,
+	}
+	if s.o.sharedUser() {
+		c.Workload = s.o.Workload
 	}
 	text, err := json.Marshal(c)
 	if err != nil {

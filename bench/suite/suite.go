@@ -199,7 +199,7 @@ func (s *suite) end(a arm, state string, err error) {
 // describe starts the description that goes into the report.
 func (s *suite) describe() {
 	s.state = report.Suite{
-		Schema: load.Schema, Platform: s.o.Platform, IDs: s.o.IDs, MaxVocab: s.o.MaxVocab, Connections: connections,
+		Schema: load.Schema, Platform: s.o.Platform, IDs: s.o.IDs, Workload: s.set.Options().Workload, WorkloadIs: s.set.Describe(), MaxVocab: s.o.MaxVocab, Connections: connections,
 		Duration: s.o.Duration.Seconds(), Warmup: s.o.Warmup.Seconds(), Repeats: s.o.Repeats,
 	}
 	for _, a := range s.o.chosen() {

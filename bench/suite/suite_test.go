@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"rankd/bench/exam"
 	"rankd/bench/load"
 	"rankd/bench/report"
 	"rankd/internal/testutil"
@@ -105,6 +106,39 @@ func TestI2InterruptedComparisonGoesOn(t *testing.T) {
 				t.Errorf("another %s: got %d results, want none", name, len(got))
 			}
 		}
+	}
+}
+
+// A whole comparison of the other workload; every reply is compared with what its rows must give.
+func TestSharedUserIsMeasured(t *testing.T) {
+	var progress bytes.Buffer
+	o := small(t, &progress)
+	o.Workload, o.Processes, o.Repeats, o.Sizes = exam.SharedUser, []int{1}, 1, []int{40, 300} // the second one is looked up in many chunks
+	text := run(t, o, &progress)
+	for _, want := range []string{
+		"**One user, many candidates** (workload shared-user).", "the first 13 of the 26 tables, 37 of the 214 ids of a row, and the dense features",
+		"| rankd | rankd with its defaults | measured |", "workload             shared-user", "## All points (shared-user, simulated accelerator)",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("got no %q in\n%s", want, text)
+		}
+	}
+	s, err := newSuite(&o)
+	if err == nil {
+		err = s.open()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := armByName("rankd")
+	v := o.variants(a)[0]
+	f := s.read(v, 300, 1, false)
+	if len(f.Results) == 0 || f.Results[0].OK == 0 || f.Results[0].Workload != exam.SharedUser || !f.Results[0].Verified {
+		t.Errorf("got %+v, want verified results of the workload", f)
+	}
+	s.o.Workload = exam.Independent
+	if got := s.read(v, 300, 1, false).Results; len(got) > 0 {
+		t.Errorf("another workload: got %d results, want none", len(got))
 	}
 }
 

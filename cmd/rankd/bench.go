@@ -57,6 +57,7 @@ type examConfig struct {
 	Protocol string `flag:"protocol" oneof:"rankd|kserve" help:"service that is called"`
 	Form     string `flag:"form" oneof:"auto|packed|tables" help:"ids as one tensor or as one a table; auto: packed where the model allows it"`
 	IDs      string `flag:"ids" help:"how ids are drawn: uniform, or zipf:S with S above 1"`
+	Workload string `flag:"workload" oneof:"independent|shared-user" help:"what the examples of a request have to do with each other: nothing, or they are candidates for one user, whose inputs come once a request"`
 	IDBytes  int    `flag:"id-bytes" min:"4" max:"8" unit:"bytes" help:"width of an id: 4 or 8"`
 	Examples int    `flag:"examples" min:"1" help:"distinct examples"`
 	Seed     int64  `flag:"seed" min:"0" help:"of requests and schedules"`
@@ -65,7 +66,7 @@ type examConfig struct {
 
 func defaultExam() examConfig {
 	d := exam.Default()
-	return examConfig{Executor: d.Executor, Protocol: d.Protocol, Form: "auto", IDs: d.IDs, IDBytes: d.Width, Examples: d.Examples, Seed: 1}
+	return examConfig{Executor: d.Executor, Protocol: d.Protocol, Form: "auto", IDs: d.IDs, Workload: d.Workload, IDBytes: d.Width, Examples: d.Examples, Seed: 1}
 }
 
 // open makes the examples and their scores.
@@ -79,7 +80,7 @@ func (c *examConfig) open(progress io.Writer) (*exam.Set, error) {
 	}
 	o := exam.Options{
 		Examples: c.Examples, Seed: uint64(c.Seed), IDs: c.IDs, Executor: c.Executor, Protocol: c.Protocol, Form: c.Form,
-		Width: c.IDBytes, CacheDir: c.CacheDir,
+		Workload: c.Workload, Width: c.IDBytes, CacheDir: c.CacheDir,
 	}
 	if o.Form == "auto" {
 		o.Form = ""

@@ -77,14 +77,21 @@ func newBenchCapacity() *cobra.Command {
 		Batching: []string{"continuous"}, Objectives: []string{"1s", "20ms"}, StartRate: 500, MaxRate: 1_000_000, Precision: 0.05,
 		Repeats: 3, Drain: 5 * time.Second,
 	}
-	return tool(&cobra.Command{
+	var cmd *cobra.Command
+	cmd = tool(&cobra.Command{
 		Use:   "capacity --model DIR",
 		Short: "find the rate that a server can be offered within a latency",
 		Long:  capacityLong,
 		Example: `  rankd bench capacity --model demo --executor sim --batching continuous,fused
   rankd bench capacity --model demo --target 127.0.0.1:8500 --objectives 20ms
   rankd bench capacity --model demo --server-cpus 0,1 --halves`,
-	}, func(ctx context.Context, out, progress io.Writer) error { return c.run(ctx, &e, &p, out, progress) }, &e, &p, &c)
+	}, func(ctx context.Context, out, progress io.Writer) error {
+		if e.Workload == exam.SharedUser && !cmd.Flags().Changed("examples-per-request") {
+			p.Rows = exam.SharedUserSizes()[0]
+		}
+		return c.run(ctx, &e, &p, out, progress)
+	}, &e, &p, &c)
+	return cmd
 }
 
 func (c *capacityConfig) run(ctx context.Context, e *examConfig, p *pacedConfig, out, progress io.Writer) error {

@@ -22,7 +22,7 @@ type loadConfig struct {
 	Mode        string        `flag:"mode" oneof:"closed|poisson|fixed" help:"closed: --callers requests are open at a time; poisson, fixed: --rates requests a second are sent, whatever the server does"`
 	Callers     []int         `flag:"callers" min:"1" help:"closed loop: callers, one run each"`
 	Rates       []int         `flag:"rates" min:"1" unit:"requests/s" help:"open loop: offered rates, one run each"`
-	PerRequest  []int         `flag:"examples-per-request" min:"1" unit:"rows" help:"examples in a request, one run each"`
+	PerRequest  []int         `flag:"examples-per-request" min:"1" unit:"rows" help:"examples in a request, one run each; with the workload shared-user 128 and 1000 unless set"`
 	Connections int           `flag:"connections" min:"1" max:"10000" help:"persistent connections"`
 	Threads     int           `flag:"threads" min:"1" max:"64" help:"threads of the client"`
 	Duration    time.Duration `flag:"duration" min:"100ms" help:"time that counts, a run"`
@@ -50,13 +50,20 @@ func newBenchLoad() *cobra.Command {
 		Target: "127.0.0.1:8500", Mode: d.Mode, Callers: []int{64}, Rates: []int{1000}, PerRequest: []int{1}, Connections: 64, Threads: 1,
 		Duration: d.Duration, Warmup: d.Warmup, Drain: d.Drain, Repeats: 1, Verify: true, Arm: "rankd",
 	}
-	cmd := tool(&cobra.Command{
+	var cmd *cobra.Command
+	cmd = tool(&cobra.Command{
 		Use:   "load --model DIR",
 		Short: "send requests, check every reply, and measure",
 		Long:  benchLoadLong,
 		Example: `  rankd bench load --model demo --callers 1,64,256 --examples-per-request 1,16
-  rankd bench load --model demo --mode poisson --rates 5000 --json open.json`,
-	}, func(ctx context.Context, out, progress io.Writer) error { return c.run(ctx, &e, out, progress) }, &e, &c)
+  rankd bench load --model demo --mode poisson --rates 5000 --json open.json
+  rankd bench load --model demo --workload shared-user --callers 1,16`,
+	}, func(ctx context.Context, out, progress io.Writer) error {
+		if e.Workload == exam.SharedUser && !cmd.Flags().Changed("examples-per-request") {
+			c.PerRequest = exam.SharedUserSizes()
+		}
+		return c.run(ctx, &e, out, progress)
+	}, &e, &c)
 	callers := cmd.Flags().Lookup("callers")
 	cmd.Flags().VarPF(callers.Value, "c", "c", "short for --callers").Hidden = true
 	return cmd

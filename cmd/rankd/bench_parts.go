@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"rankd/bench/ablation"
+	"rankd/bench/exam"
 	"rankd/bench/overload"
 	"rankd/bench/report"
 	"rankd/bench/soak"
@@ -36,6 +37,9 @@ func trialParts(o suite.Options, c *suiteConfig) map[string]trialPart {
 		executor := "--executor=sim"
 		if !o.Simulated() {
 			executor = "--executor=pjrt"
+		}
+		if o.Workload == exam.SharedUser {
+			flags = append(flags, "--workload="+o.Workload)
 		}
 		return append([]string{
 			"bench", command, "--model=" + o.Model(), executor, "--server-cpus=" + words(o.ServerCPUs), fmt.Sprintf("--threads=%d", len(o.ClientCPUs)), server,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"rankd/bench/exam"
 	"rankd/bench/suite"
 	"rankd/internal/config"
 )
@@ -32,14 +34,15 @@ type suiteConfig struct {
 	Processes  []int         `flag:"num-processes" help:"numbers of processes that are tried: Python servers' and rankd's frontends; empty: what suits the processors"`
 	Threads    []int         `flag:"num-threads" help:"numbers of threads of a frontend of rankd that are tried; empty: what suits the processors"`
 	MaxVocab   int64         `flag:"max-vocab-size" min:"3" unit:"rows" help:"most rows of one table"`
+	Workload   string        `flag:"workload" oneof:"independent|shared-user" help:"what the examples of a request have to do with each other: nothing, or they are candidates for one user, whose inputs come once a request"`
 	IDs        string        `flag:"ids" help:"how ids are drawn: uniform, or zipf:S with S above 1"`
 	Duration   time.Duration `flag:"duration" min:"100ms" help:"time that counts, a point"`
 	Warmup     time.Duration `flag:"warmup" min:"0s" help:"time before it that does not count"`
 	Repeats    int           `flag:"repeats" min:"1" max:"100" help:"times that every point is measured"`
-	Callers    []int         `flag:"concurrencies" help:"numbers of callers of the closed loop"`
-	Sizes      []int         `flag:"request-batch-sizes" help:"numbers of examples a request"`
+	Callers    []int         `flag:"concurrencies" help:"numbers of callers of the closed loop; with the workload shared-user 1, 4 and 16 unless set"`
+	Sizes      []int         `flag:"request-batch-sizes" help:"numbers of examples a request; with the workload shared-user 128 and 1000 unless set"`
 	WorkDir    string        `flag:"work-dir" help:"results go to results/<name> in it"`
-	Name       string        `flag:"name" help:"of the set of results; empty: smoke, or the platform"`
+	Name       string        `flag:"name" help:"of the set of results; empty: smoke, or the platform, and -shared with the workload shared-user"`
 	CacheDir   string        `flag:"cache-dir" help:"where models, Python packages and expected scores are kept"`
 	Source     string        `flag:"source" help:"directory of rankd's repository, which has the Python servers"`
 	Parts      []string      `flag:"parts" help:"what is done: servers (the comparison), and for rankd alone capacity, overload, ablation, soak"`
@@ -51,7 +54,7 @@ type suiteConfig struct {
 
 func defaultSuite() suiteConfig {
 	return suiteConfig{
-		Platform: suite.Sim, Arms: suite.DefaultArms(), MaxVocab: 850_000, IDs: "uniform", Duration: 3 * time.Second, Warmup: time.Second, Repeats: 3,
+		Platform: suite.Sim, Arms: suite.DefaultArms(), MaxVocab: 850_000, IDs: "uniform", Workload: exam.Independent, Duration: 3 * time.Second, Warmup: time.Second, Repeats: 3,
 		Callers: []int{1, 4, 16, 64, 256}, Sizes: []int{1, 16, 128}, WorkDir: "bench", CacheDir: ".build/bench", Source: ".",
 		Parts: []string{partServers}, Minutes: 30,
 	}
@@ -79,6 +82,9 @@ func newBenchSuite() *cobra.Command {
 		if c.Smoke {
 			c.shrink(cmd.Flags())
 		}
+		if c.Workload == exam.SharedUser {
+			c.fitSharedUser(cmd.Flags())
+		}
 		return c.run(ctx, out, progress)
 	}, &c)
 }
@@ -97,10 +103,23 @@ func (c *suiteConfig) shrink(flags *pflag.FlagSet) {
 	}
 }
 
+// fitSharedUser sets what was not set by hand as the workload wants it: many candidates a request, fewer callers, a name of its own.
+func (c *suiteConfig) fitSharedUser(flags *pflag.FlagSet) {
+	if !flags.Changed("request-batch-sizes") {
+		c.Sizes = exam.SharedUserSizes()
+	}
+	if !flags.Changed("concurrencies") {
+		c.Callers = []int{1, 4, 16}
+	}
+	if !flags.Changed("name") {
+		c.Name = cmp.Or(c.Name, c.Platform) + "-shared"
+	}
+}
+
 func (c *suiteConfig) options(out, progress io.Writer) (suite.Options, error) {
 	o := suite.Options{
 		Name: c.Name, Platform: c.Platform, Arms: c.Arms, Shared: c.Shared, ServerCPUs: c.ServerCPUs, ClientCPUs: c.ClientCPUs,
-		Processes: c.Processes, Threads: c.Threads, MaxVocab: c.MaxVocab, IDs: c.IDs, Duration: c.Duration, Warmup: c.Warmup, Repeats: c.Repeats,
+		Processes: c.Processes, Threads: c.Threads, MaxVocab: c.MaxVocab, IDs: c.IDs, Workload: c.Workload, Duration: c.Duration, Warmup: c.Warmup, Repeats: c.Repeats,
 		Callers: c.Callers, Sizes: c.Sizes, Source: c.Source, WorkDir: c.WorkDir, CacheDir: c.CacheDir, Python: c.Python, Price: c.Price, Out: out, Progress: progress,
 	}
 	if o.Name == "" {

@@ -68,6 +68,16 @@ func TestBenchCommandsWorkTogether(t *testing.T) {
 	if text, err := command(t, args...); err == nil || !strings.Contains(err.Error(), "replies were wrong") {
 		t.Errorf("a server that computes nothing: got %v, want an error about wrong replies\n%s", err, text)
 	}
+	many := []string{
+		"bench", "load", "--model", model, "--target", l.Addr().String(), "--workload=shared-user", "--examples=1100", "--connections=2", "-c", "2",
+		"--duration=100ms", "--warmup=0s", "--server-pid", strconv.Itoa(os.Getpid()), "--verify=false", "--json", filepath.Join(dir, "many.json"),
+	}
+	if text, err := command(t, many...); err != nil || !strings.Contains(text, "workload shared-user") {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if f, err = load.ReadFile(filepath.Join(dir, "many.json")); err != nil || len(f.Results) != 2 || f.Results[0].Rows != 128 || f.Results[1].Rows != 1000 || f.Results[1].OK == 0 || f.Results[1].Workload != "shared-user" {
+		t.Errorf("got %+v, %v; want results of 128 and of 1000 candidates", f, err)
+	}
 	if text, err := command(t, "bench", "report", "--results", filepath.Dir(arm)); err != nil {
 		t.Errorf("%v\n%s", err, text)
 	}
@@ -84,6 +94,7 @@ func TestBenchCommandsRefuseWhatIsMissing(t *testing.T) {
 		{"report"},
 		{"monitor"},
 		{"load", "--model", "x", "--mode", "sideways"},
+		{"load", "--model", "x", "--workload", "rest"},
 		{"capacity", "--model", "x", "--objectives", "soon"},
 		{"overload"},
 		{"overload", "--model", "x", "--executor", "pjrt"},
@@ -111,6 +122,29 @@ func TestComparisonIsPlanned(t *testing.T) {
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got no %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestComparisonOfManyCandidatesIsPlanned(t *testing.T) {
+	common := []string{"bench", "suite", "--dry_run", "--server_cpus=0", "--client_cpus=1", "--cache_dir", t.TempDir(), "--source", root, "--workload=shared-user"}
+	for _, x := range []struct {
+		more  []string
+		wants []string
+	}{
+		{nil, []string{"results/sim-shared\n", "workload:    shared-user\n", "[1 4 16] callers, [128 1000] examples a request"}},
+		{[]string{"--smoke"}, []string{"results/smoke-shared\n", "[1 4 16] callers, [128 1000] examples a request, 800ms"}},
+		{[]string{"--smoke", "--name=mine", "--request_batch_sizes=7", "--concurrencies=2"}, []string{"results/mine\n", "[2] callers, [7] examples a request"}},
+		{[]string{"--parts=capacity"}, []string{"capacity: rankd bench capacity --model=", "--workload=shared-user"}},
+	} {
+		text, err := command(t, append(common, x.more...)...)
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", x.more, err, text)
+		}
+		for _, want := range x.wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("%v: got no %q in\n%s", x.more, want, text)
+			}
 		}
 	}
 }
