@@ -102,10 +102,17 @@ func (s *server) frontendOf(l *lane) int {
 	return index
 }
 
-// lanes opens lanes until every one of n frontends has at least each of them. The kernel spreads connections at random.
+// lanes opens lanes until every one of n frontends has each of them. What goes to a frontend that has enough stays open
+// until then: a steered server would send the next one there again.
 func (s *server) lanes(n, each int, extra ...grpc.DialOption) [][]*lane {
 	s.t.Helper()
 	by := make([][]*lane, n)
+	var spare []*lane
+	defer func() {
+		for _, l := range spare {
+			l.conn.Close()
+		}
+	}()
 	for missing, tries := n, 0; missing > 0; tries++ {
 		if tries > 64*n*each {
 			s.t.Fatalf("spread lanes over %d frontends: %d have less than %d after %d connections", n, missing, each, tries)
@@ -113,7 +120,7 @@ func (s *server) lanes(n, each int, extra ...grpc.DialOption) [][]*lane {
 		l := s.dial(extra...)
 		i := s.frontendOf(l)
 		if len(by[i]) >= each {
-			l.conn.Close()
+			spare = append(spare, l)
 			continue
 		}
 		if by[i] = append(by[i], l); len(by[i]) == each {

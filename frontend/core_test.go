@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -114,6 +115,39 @@ func TestCallsThatWaitForRoomTakeTurns(t *testing.T) {
 	b.device(t, 10)
 	wantScores(t, huge.scores(t), sequence(0, 400))
 	blocker.wait(t)
+	b.restored(t)
+}
+
+// A request is not bound to its connection's goroutine: beyond the first chunks all gather workers sweep rows of it at once.
+func TestOneLargeRequestIsGatheredByAllWorkersAtOnce(t *testing.T) {
+	const workers = 4
+	cfg := testConfig()
+	cfg.GatherWorkers, cfg.InlineChunks = workers, 1
+	var sweeps atomic.Int32
+	together := make(chan struct{})
+	b := newBench(t, cfg, 1000, func(c *Core) {
+		c.tables.(*fakeTables).sweeps = func() {
+			n := sweeps.Add(1)
+			if n == 1+workers {
+				close(together)
+			}
+			if n == 1 || n > 1+workers {
+				return // the connection's own chunk, and what comes after the meeting
+			}
+			select {
+			case <-together:
+			case <-time.After(20 * time.Second):
+				t.Errorf("waited in vain for %d workers to sweep rows of one request at once: %d came", workers, sweeps.Load()-1)
+			}
+		}
+	})
+	b.device(t, 100)
+	ids := sequence(3, 200)
+	a, ticket := b.send(t, time.Time{}, ids...)
+	if !ticket.Retained {
+		t.Error("all rows are committed, want the workers to have some")
+	}
+	wantScores(t, a.scores(t), ids)
 	b.restored(t)
 }
 

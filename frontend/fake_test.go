@@ -53,6 +53,7 @@ type fakeTables struct {
 	forAll int
 	forRow int
 	panics atomic.Int32 // panic in Resolve (1), Sweep (2) or Pool (3)
+	sweeps func()       // called by every Sweep; nil: nothing
 	stride int
 }
 
@@ -114,6 +115,9 @@ func (f *fakeTables) Resolve(p *tables.Plan, bags []tables.Bags, first, n int) {
 func (f *fakeTables) Sweep(p *tables.Plan, shared *tables.Shared, dst [][]byte, from, n int) {
 	if f.panics.CompareAndSwap(2, 0) {
 		panic("injected")
+	}
+	if f.sweeps != nil {
+		f.sweeps()
 	}
 	f.mu.Lock()
 	plan, values := f.plans[p], f.shared[shared]

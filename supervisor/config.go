@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"rankd/internal/config"
+	"rankd/internal/steer"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,6 +24,7 @@ type Config struct {
 	Instance        string `flag:"instance" help:"name of this server in the names of its files, of letters, digits, '-' and '_'; empty: made from the listening address"`
 	Frontends       int    `flag:"frontends" unit:"processes" min:"1" max:"64" help:"frontend processes"`
 	FrontendThreads int    `flag:"frontend-threads" unit:"threads" min:"0" max:"1024" help:"processors that each frontend uses at once (GOMAXPROCS); 0: all that it may"`
+	Steering        string `flag:"steering" oneof:"auto|none|round-robin|least-connections" help:"which frontend gets a new connection; none: the kernel's hash decides. auto: least-connections, as exact as permitted"`
 
 	RunDir     string `flag:"run-dir" help:"directory of the lock and of the state file; empty: a directory of this user that is emptied at boot"`
 	ShmDir     string `flag:"shm-dir" help:"directory for shared memory files; empty: the best one that is mounted"`
@@ -40,7 +42,7 @@ type Config struct {
 // Default returns the configuration of a server without flags.
 func Default() Config {
 	return Config{
-		Listen: "127.0.0.1:8500", HTTP: "127.0.0.1:8501", Frontends: 1,
+		Listen: "127.0.0.1:8500", HTTP: "127.0.0.1:8501", Frontends: 1, Steering: string(steer.Auto),
 		DrainTimeout: 30 * time.Second, OwnerReady: 10 * time.Minute, FrontReady: 2 * time.Minute,
 		DeviceHang: 30 * time.Second, BackoffFirst: 100 * time.Millisecond, BackoffLimit: 10 * time.Second,
 	}

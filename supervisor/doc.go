@@ -21,10 +21,12 @@
 //	    and an instance name holds no dot, so no instance's prefix begins another's.
 //	I7  A drain is bounded: at its end what still runs is killed. A second signal ends it at once; the same within half a second is no second one.
 //	I8  One listening socket a frontend, made once: connections that wait in a dead frontend's queue go to its successor.
+//	    They begin to listen in the order of the frontends, after the steering was attached (package steer, I1).
+//	I9  A frontend counts as dead for the steering before its gauges are cleared, and until its successor is ready.
 //
 // # Order
 //
-//	lock -> bind -> load tables -> region -> owner READY -> listen, frontends READY -> server READY
+//	lock -> bind -> steer -> load tables -> region -> owner READY -> listen, frontends READY -> server READY
 //	drain: flag -> SIGTERM to frontends -> all exited -> SIGTERM to the owner -> exited -> files removed
 //
 // # Concurrency

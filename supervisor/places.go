@@ -141,6 +141,9 @@ func (l *loop) handle(e event, now time.Time) {
 	case announced:
 		p.ready, p.proven = true, true
 		p.backoff.ready()
+		if p.role == roleFrontend {
+			l.steering.set(p.index, true)
+		}
 		l.log.Info("child is ready", slog.String("child", p.String()), slog.Int("pid", e.from.PID),
 			seconds("after", now.Sub(e.from.started)))
 		if p.role == roleOwner {
@@ -171,6 +174,7 @@ func (l *loop) reaped(p *place, e event, now time.Time) {
 		l.ring().MarkOwnerDead(p.incarnation)
 		l.setOwnerState(stateAfter(wasReady, killed))
 	} else {
+		l.steering.set(p.index, false) // first: without its connections it would be the most attractive
 		l.page.Frontend(p.index).ClearGauges()
 		l.ring().MarkDead(p.index, p.incarnation)
 		p.recovering = true

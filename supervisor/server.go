@@ -32,6 +32,7 @@ type server struct {
 	lock         *lock // of the address; inherited
 	instanceLock *lock
 	listeners    *listeners
+	steering     *steering
 	bells        []int
 	life         lifePipe
 	page         *stats.Page
@@ -151,6 +152,9 @@ func (s *server) prepare(l *loop) error {
 	if s.page, s.statsFile, err = stats.Create(); err != nil {
 		return err
 	}
+	if s.steering, err = newSteering(s); err != nil {
+		return err
+	}
 	s.forker, s.notify = newForker(), newNotifier()
 	l.publish(time.Now())
 	if s.http, err = serveHTTP(s); err != nil {
@@ -190,6 +194,9 @@ func (s *server) close() error {
 			errs = append(errs, s.tables.Remove())
 		}
 		errs = append(errs, s.tables.Close())
+	}
+	if s.steering != nil { // it reads the page
+		errs = append(errs, s.steering.Close())
 	}
 	if s.page != nil {
 		errs = append(errs, s.page.Close(), s.statsFile.Close())

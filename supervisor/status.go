@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"rankd/internal/stats"
+	"rankd/internal/steer"
 	"rankd/shmring"
 )
 
@@ -24,6 +25,7 @@ type Status struct {
 	OwnerState string          `json:"owner_state"`
 	Tables     *Memory         `json:"tables,omitempty"`
 	Region     *Memory         `json:"region,omitempty"`
+	Steering   steer.State     `json:"steering"` // how new connections are spread
 	Processes  []ProcessStatus `json:"processes"`
 	Traffic    Traffic         `json:"traffic"`
 }
@@ -38,6 +40,8 @@ type ProcessStatus struct {
 	Restarts    int       `json:"restarts"`
 	StartedAt   time.Time `json:"started_at,omitzero"`
 	LastEnd     string    `json:"last_end,omitempty"`
+	Connections int64     `json:"connections"` // open at this frontend
+	Accepted    uint64    `json:"accepted"`    // connections that the processes of this place have accepted
 }
 
 // Traffic is what went through the server lately.
@@ -115,6 +119,7 @@ func (l *loop) publish(now time.Time) {
 	s := &Status{
 		Phase: string(l.phase), StartedAt: l.startedAt, Instance: l.instance, Listen: l.address, PID: l.self.PID,
 		Model: l.deps.Model, Executor: l.deps.Executor, OwnerState: l.ownerState.String(), Traffic: l.history.traffic(),
+		Steering: l.steering.State(),
 	}
 	if l.tables != nil {
 		s.Tables = &l.tables.Memory
@@ -128,6 +133,10 @@ func (l *loop) publish(now time.Time) {
 		}
 		if p.process != nil {
 			ps.PID, ps.StartedAt = p.process.PID, p.process.started
+		}
+		if p.role == roleFrontend {
+			block := l.page.Frontend(p.index)
+			ps.Connections, ps.Accepted = block.Gauge(stats.OpenConnections), block.Load(stats.Connections)
 		}
 		s.Processes = append(s.Processes, ps)
 	}

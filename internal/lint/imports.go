@@ -35,6 +35,8 @@ var confined = map[string][]string{
 	"github.com/gomlx/go-xla":     {"deviceowner/pjrt/..."},
 	"github.com/prometheus":       {"internal/stats", "supervisor", "bench/..."},
 	"github.com/spf13/cobra":      {"cmd/..."},
+	"github.com/cilium/ebpf":      {"internal/steer"},
+	"golang.org/x/net/bpf":        {"internal/steer"},
 	"golang.org/x/net/http2":      {"frontend/...", "bench/...", "internal/..."},
 	"github.com/edsrzf/mmap-go":   {"tables", "model", "internal/..."},
 	"github.com/HdrHistogram":     {"bench/..."},

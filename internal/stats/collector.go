@@ -30,6 +30,8 @@ var (
 	replyBytesDesc   = desc("reply_bytes_total", "Message bytes of replies.", "api")
 	perFrontendDesc  = desc("frontend_requests_total", "Requests that ended, by frontend.", "frontend")
 	pendingDesc      = desc("frontend_pending_rows", "Rows admitted and not yet answered.", "frontend")
+	openDesc         = desc("frontend_connections", "Open connections, by frontend.", "frontend")
+	acceptedDesc     = desc("frontend_connections_total", "Connections accepted, by frontend.", "frontend")
 	launchesDesc     = desc("device_launches_total", "Launches by rows of the compiled batch size.", "bucket")
 	stageDesc        = desc("stage_seconds", "Time that requests spend in each stage.", "stage")
 	batchSizeDesc    = desc("batch_rows", "Rows with a request behind them, a batch.")
@@ -109,6 +111,8 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		t.add(c.page.Frontend(i))
 		count(perFrontendDesc, t.Ended(), strconv.Itoa(i))
 		gauge(pendingDesc, t.Gauge(PendingRows), strconv.Itoa(i))
+		gauge(openDesc, t.Gauge(OpenConnections), strconv.Itoa(i))
+		count(acceptedDesc, t.Counter(Connections), strconv.Itoa(i))
 	}
 	for _, e := range counterExports {
 		count(e.desc, e.from(s).Counter(e.counter))
