@@ -103,7 +103,7 @@ func bindOne(address netip.AddrPort, share bool) (fd int, got netip.AddrPort, er
 			err = unix.SetsockoptInt(fd, level, option, value)
 		}
 	}
-	set(unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	set(unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) // also: without it a socket that has a program may not listen beside others (package steer, I1)
 	if share {
 		set(unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
 	}
