@@ -36,9 +36,10 @@ type Settings struct {
 	Spin          time.Duration `flag:"owner-spin" min:"0s" max:"10ms" unit:"duration" help:"how long the idle loop looks for work before it sleeps; use it only where a CPU can be spared"`
 	Straggler     time.Duration `flag:"straggler-timeout" min:"100ms" max:"1m" unit:"duration" help:"how long a frontend may hold up a closed batch before it is killed"`
 
-	SimCall   time.Duration `flag:"sim-call" min:"0s" max:"1m" unit:"duration" help:"simulated accelerator: time a batch"`
-	SimRow    time.Duration `flag:"sim-row" min:"0s" max:"1s" unit:"duration" help:"simulated accelerator: time a row"`
-	SimVerify string        `flag:"sim-verify" oneof:"columns|full" help:"simulated accelerator: score from column 0 of each pooled vector, or from a checksum of every byte of the row (which rankd bench does not compute)"`
+	SimCall     time.Duration `flag:"sim-call" min:"0s" max:"1m" unit:"duration" help:"simulated accelerator: time a batch"`
+	SimRow      time.Duration `flag:"sim-row" min:"0s" max:"1s" unit:"duration" help:"simulated accelerator: time a row"`
+	SimTransfer time.Duration `flag:"sim-transfer" min:"0s" max:"1s" unit:"duration" help:"simulated accelerator: time a row on its way to the device, which may execute another batch meanwhile; 0: part of sim-call and sim-row"`
+	SimVerify   string        `flag:"sim-verify" oneof:"columns|full" help:"simulated accelerator: score from column 0 of each pooled vector, or from a checksum of every byte of the row (which rankd bench does not compute)"`
 }
 
 // Default is the configuration of a device owner that nobody has configured.

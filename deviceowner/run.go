@@ -134,7 +134,8 @@ func openDevice(ctx context.Context, cfg *Config, counters *stats.Block, log *sl
 	began := time.Now()
 	exec, err := device.Open(bundle, device.Options{
 		Kind: cfg.Executor, Depth: cfg.PipelineDepth, Plugin: cfg.Plugin, Platform: cfg.Platform, Threads: cfg.DeviceThreads,
-		CPUs: cfg.OwnerCPUs, Cache: cfg.Executables, Buckets: buckets, SimCall: cfg.SimCall, SimRow: cfg.SimRow, SimFull: cfg.SimVerify == "full", Log: log,
+		CPUs: cfg.OwnerCPUs, Cache: cfg.Executables, Buckets: buckets, Log: log,
+		SimCall: cfg.SimCall, SimRow: cfg.SimRow, SimTransfer: cfg.SimTransfer, SimFull: cfg.SimVerify == "full",
 	})
 	if err != nil {
 		return nil, nil, err

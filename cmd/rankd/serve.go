@@ -168,7 +168,11 @@ func (c *serveConfig) deps(b *model.Bundle, log *slog.Logger) supervisor.Deps {
 
 func (c *serveConfig) executorText() string {
 	if c.owner.Executor == device.KindSim {
-		return fmt.Sprintf("simulated accelerator (%v a batch, %v a row)", c.owner.SimCall, c.owner.SimRow)
+		text := fmt.Sprintf("simulated accelerator (%v a batch, %v a row", c.owner.SimCall, c.owner.SimRow)
+		if t := c.owner.SimTransfer; t > 0 {
+			text += fmt.Sprintf(", %v a row on its way", t)
+		}
+		return text + ")"
 	}
 	return "pjrt " + c.owner.Platform
 }

@@ -30,9 +30,10 @@ type Options struct {
 	Cache    string // PJRT: folder of compiled programs, see pjrt.CacheDir; empty: none are kept
 	Buckets  []int  // PJRT: buckets that will be compiled; those in the folder start to load during Open
 
-	SimCall time.Duration // simulated: device time a launch
-	SimRow  time.Duration // simulated: device time a row
-	SimFull bool          // simulated: the score covers every byte of the row
+	SimCall     time.Duration // simulated: device time a launch
+	SimRow      time.Duration // simulated: device time a row
+	SimTransfer time.Duration // simulated: time a row on its way to the device
+	SimFull     bool          // simulated: the score covers every byte of the row
 
 	Log *slog.Logger // nil discards
 }
@@ -60,7 +61,7 @@ func openSim(b *model.Bundle, o Options) (executor.Executor, error) {
 		return nil, executor.Permanent(err)
 	}
 	s := sim.Default(l)
-	s.Call, s.Row, s.Full = o.SimCall, o.SimRow, o.SimFull
+	s.Call, s.Row, s.Transfer, s.Full = o.SimCall, o.SimRow, o.SimTransfer, o.SimFull
 	if o.Depth > 0 {
 		s.Depth = o.Depth
 	}

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clock is the time of the timeline. Tests put the fake time of testing/synctest in its place.
-type clock interface {
-	now() time.Duration // since some fixed moment
-	wait(until time.Duration)
-	close() error
+// Clock is the time of the timelines. Tests put the fake time of testing/synctest in its place.
+type Clock interface {
+	Now() time.Duration // since some fixed moment
+	Wait(until time.Duration)
+	Close() error
 }
 
 // timerClock waits on a timerfd through the runtime's poller.
@@ -31,10 +31,10 @@ func newTimerClock() (*timerClock, error) {
 	return &timerClock{start: time.Now(), file: os.NewFile(uintptr(fd), "timerfd"), fd: fd}, nil
 }
 
-func (c *timerClock) now() time.Duration { return time.Since(c.start) }
+func (c *timerClock) Now() time.Duration { return time.Since(c.start) }
 
-func (c *timerClock) wait(until time.Duration) {
-	left := until - c.now()
+func (c *timerClock) Wait(until time.Duration) {
+	left := until - c.Now()
 	if left <= 0 {
 		return
 	}
@@ -44,8 +44,8 @@ func (c *timerClock) wait(until time.Duration) {
 		_, err = c.file.Read(count[:])
 	}
 	if err != nil {
-		time.Sleep(until - c.now()) // sleep: the timerfd failed; the runtime's timer is right too, only less exact
+		time.Sleep(until - c.Now()) // sleep: the timerfd failed; the runtime's timer is right too, only less exact
 	}
 }
 
-func (c *timerClock) close() error { return c.file.Close() }
+func (c *timerClock) Close() error { return c.file.Close() }

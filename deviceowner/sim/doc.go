@@ -4,8 +4,11 @@
 //
 // # Nouns
 //
-//   - timeline: the one thing that the device does at a time. A launch occupies it for Call + rows × Row, from
-//     the moment of the launch or of the end of the launch before it, whichever is later.
+//   - link: the way of rows to the device, for one launch at a time: rows × Transfer, from the moment of the launch or of the
+//     arrival of the launch before it, whichever is later.
+//   - timeline: the one thing that the device does at a time. A launch occupies it for Call + rows × Row, from the arrival of
+//     its rows or from the end of the launch before it, whichever is later. With the default Transfer of 0 the link takes no
+//     time: Call and Row stand for the whole launch.
 //   - scalar: a value of the row that goes into the score: column 0 of every table's pooled vector, in the manifest's order
 //     of tables, then every element of every dense input, in the manifest's order. bfloat16 is widened.
 //   - span: the bytes of one slot (a pooled vector or a dense input). With Verify full all of them go into the score.
@@ -37,10 +40,11 @@
 //	I2  Cost counts the rows that carry requests, not the bucket's: padding is free.
 //	I3  The scores of a row are a function of that row's bytes in its slots and of nothing else; padding rows' scores are not written.
 //	I4  Faults come from a build with the tag "faults" or from a caller that sets Options.Faults, never from a plain build's environment.
+//	I5  Link and device work at the same time for different launches: a transfer is hidden if it was launched soon enough.
 //
 // # Concurrency
 //
-// Launch is called from one goroutine; one goroutine of the executor computes the scores, waits for the timeline and calls
+// Launch is called from one goroutine, and so is Trace; one goroutine of the executor computes the scores, waits for the timeline and calls
 // done. The wait is a timerfd in the runtime's poller: a sleeping goroutine would be late by up to a millisecond, since the
 // runtime's timers have the resolution of epoll_wait; this one is late by some 15 µs and costs no CPU. If the host is too
 // slow to compute the scores in the simulated time, the launch ends later than the timeline says.

@@ -25,12 +25,23 @@ var (
 
 // Options say how the simulated device behaves. Default gives the usual values.
 type Options struct {
-	Layout *Layout
-	Call   time.Duration // device time a launch
-	Row    time.Duration // device time a row that carries a request
-	Depth  int           // launches in flight, at least 1
-	Full   bool          // the score covers every byte of the slots (verify full)
-	Faults Faults
+	Layout   *Layout
+	Call     time.Duration // device time a launch
+	Row      time.Duration // device time a row that carries a request
+	Transfer time.Duration // time on the link a row that carries a request; 0: Call and Row contain it
+	Depth    int           // launches in flight, at least 1
+	Full     bool          // the score covers every byte of the slots (verify full)
+	Faults   Faults
+	Clock    Clock      // nil: a timer of this machine
+	Trace    func(Span) // told where each launch lies, from within Launch; nil: nobody is
+}
+
+// Span is where a launch lies on the timelines.
+type Span struct {
+	Number        uint64        // of the launch, from 1
+	Rows          int           // that carry requests
+	Sent, Arrived time.Duration // its rows are on the link in between
+	Began, Ended  time.Duration // it executes in between
 }
 
 // Default returns the usual device: 350 µs a launch, 1500 ns a row, two launches in flight.
@@ -41,7 +52,7 @@ func Default(l *Layout) Options {
 // Executor is the simulated device. It implements executor.Executor.
 type Executor struct {
 	o     Options
-	clock clock
+	clock Clock
 
 	work    chan job
 	closing chan struct{}
@@ -49,7 +60,7 @@ type Executor struct {
 
 	mu       sync.Mutex // guards what follows
 	buckets  map[int]bool
-	busy     time.Duration // end of the last launch on the timeline
+	last     Span // of the last launch
 	inFlight int
 	launches uint64
 	compiles uint64
@@ -69,23 +80,18 @@ type job struct {
 
 // New starts the simulated device.
 func New(o Options) (*Executor, error) {
-	c, err := newTimerClock()
-	if err != nil {
-		return nil, fmt.Errorf("open simulated device: %w", err)
+	if o.Layout == nil || o.Call < 0 || o.Row < 0 || o.Transfer < 0 || o.Depth < 1 {
+		return nil, fmt.Errorf("open simulated device: got layout %v, %v a call, %v and %v on the link a row, depth %d; want a layout, no negative time, depth at least 1",
+			o.Layout != nil, o.Call, o.Row, o.Transfer, o.Depth)
 	}
-	e, err := newExecutor(o, c)
-	if err != nil {
-		return nil, errors.Join(err, c.close())
+	if o.Clock == nil {
+		c, err := newTimerClock()
+		if err != nil {
+			return nil, fmt.Errorf("open simulated device: %w", err)
+		}
+		o.Clock = c
 	}
-	return e, nil
-}
-
-func newExecutor(o Options, c clock) (*Executor, error) {
-	if o.Layout == nil || o.Call < 0 || o.Row < 0 || o.Depth < 1 {
-		return nil, fmt.Errorf("open simulated device: got layout %v, %v a call, %v a row, depth %d; want a layout, no negative time, depth at least 1",
-			o.Layout != nil, o.Call, o.Row, o.Depth)
-	}
-	e := &Executor{o: o, clock: c, work: make(chan job, o.Depth), closing: make(chan struct{}), buckets: map[int]bool{}}
+	e := &Executor{o: o, clock: o.Clock, work: make(chan job, o.Depth), closing: make(chan struct{}), buckets: map[int]bool{}}
 	e.stopped.Go(e.run)
 	return e, nil
 }
@@ -130,7 +136,7 @@ func (e *Executor) Compile(ctx context.Context, bucket int) error {
 	return nil
 }
 
-// Launch puts the batch on the timeline. It does not block.
+// Launch puts the batch on the timelines. It does not block.
 func (e *Executor) Launch(b *executor.Batch, done func(error)) error {
 	if err := e.checkBatch(b); err != nil {
 		return fmt.Errorf("launch batch: %w", err)
@@ -146,16 +152,24 @@ func (e *Executor) Launch(b *executor.Batch, done func(error)) error {
 	if e.inFlight == e.o.Depth {
 		return fmt.Errorf("launch batch: got more than %d in flight", e.o.Depth)
 	}
-	e.busy = max(e.clock.now(), e.busy) + e.cost(b.Rows)
 	e.launches++
 	e.inFlight++
-	e.work <- job{b, done, e.busy, e.launches} // has room for Depth
+	e.last = e.place(b.Rows)
+	if e.o.Trace != nil {
+		e.o.Trace(e.last)
+	}
+	e.work <- job{b, done, e.last.Ended, e.launches} // has room for Depth
 	return nil
 }
 
-// cost is the time that a launch of some rows occupies the timeline.
-func (e *Executor) cost(rows int) time.Duration {
-	return e.o.Call + time.Duration(rows)*e.o.Row + e.o.Faults.Delay
+// place finds the next launch's place behind the last one: on the link as soon as that is free, and on the device when its
+// rows have arrived and the device is free.
+func (e *Executor) place(rows int) Span {
+	s := Span{Number: e.launches, Rows: rows, Sent: max(e.clock.Now(), e.last.Arrived)}
+	s.Arrived = s.Sent + time.Duration(rows)*e.o.Transfer
+	s.Began = max(s.Arrived, e.last.Ended)
+	s.Ended = s.Began + e.o.Call + time.Duration(rows)*e.o.Row + e.o.Faults.Delay
+	return s
 }
 
 func (e *Executor) checkBatch(b *executor.Batch) error {
@@ -180,7 +194,7 @@ func (e *Executor) checkBatch(b *executor.Batch) error {
 func (e *Executor) run() {
 	for j := range e.work {
 		err := e.execute(&j)
-		e.clock.wait(j.end)
+		e.clock.Wait(j.end)
 		e.mu.Lock()
 		e.inFlight-- // before done, which may launch the next one
 		e.mu.Unlock()
@@ -243,7 +257,7 @@ func (e *Executor) Close() error {
 	close(e.work)
 	e.mu.Unlock()
 	e.stopped.Wait()
-	if err := e.clock.close(); err != nil {
+	if err := e.clock.Close(); err != nil {
 		return fmt.Errorf("close simulated device: %w", err)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,9 +19,9 @@ import (
 // bubbleClock is the time of testing/synctest, where sleeping is exact.
 type bubbleClock struct{ start time.Time }
 
-func (c bubbleClock) now() time.Duration       { return time.Since(c.start) }
-func (c bubbleClock) wait(until time.Duration) { time.Sleep(until - c.now()) } // sleep: fake time
-func (c bubbleClock) close() error             { return nil }
+func (c bubbleClock) Now() time.Duration       { return time.Since(c.start) }
+func (c bubbleClock) Wait(until time.Duration) { time.Sleep(until - c.Now()) } // sleep: fake time
+func (c bubbleClock) Close() error             { return nil }
 
 func testLayout(t testing.TB) *Layout {
 	l, err := LayoutOf(&model.Manifest{
@@ -48,10 +49,11 @@ func newBatch(bucket, rows int) *executor.Batch {
 func inBubble(t *testing.T, change func(*Options), f func(t *testing.T, e *Executor)) {
 	synctest.Test(t, func(t *testing.T) {
 		o := Default(testLayout(t))
+		o.Clock = bubbleClock{time.Now()}
 		if change != nil {
 			change(&o)
 		}
-		e, err := newExecutor(o, bubbleClock{time.Now()})
+		e, err := New(o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +78,7 @@ type result struct {
 func start(t *testing.T, e *Executor, b *executor.Batch) <-chan result {
 	t.Helper()
 	ch := make(chan result, 1)
-	if err := e.Launch(b, func(err error) { ch <- result{e.clock.now(), err} }); err != nil {
+	if err := e.Launch(b, func(err error) { ch <- result{e.clock.Now(), err} }); err != nil {
 		t.Fatal(err)
 	}
 	return ch
@@ -95,6 +97,31 @@ func TestI1LaunchesFollowOneTimeline(t *testing.T) {
 		time.Sleep(1237 * us) // sleep: fake time; the device is idle until 2 ms
 		if r := <-start(t, e, newBatch(4, 4)); r.at != 2*time.Millisecond+356*us {
 			t.Errorf("third, after a pause: got %v, want 2.356ms", r)
+		}
+	})
+}
+
+func TestI5LinkAndDeviceWorkAtTheSameTime(t *testing.T) {
+	var spans []Span
+	link := func(o *Options) {
+		o.Transfer, o.Trace = 10*time.Microsecond, func(s Span) { spans = append(spans, s) }
+	}
+	inBubble(t, link, func(t *testing.T, e *Executor) {
+		const us = time.Microsecond
+		first, second := start(t, e, newBatch(64, 40)), start(t, e, newBatch(64, 20))
+		<-first // at 400 + 410 µs; the second has arrived by then
+		third := start(t, e, newBatch(64, 64))
+		<-second
+		if r := <-third; r.at != 1896*us {
+			t.Errorf("third: got an end at %v, want 1.896ms", r.at)
+		}
+		want := []Span{
+			{Number: 1, Rows: 40, Sent: 0, Arrived: 400 * us, Began: 400 * us, Ended: 810 * us},
+			{Number: 2, Rows: 20, Sent: 400 * us, Arrived: 600 * us, Began: 810 * us, Ended: 1190 * us},
+			{Number: 3, Rows: 64, Sent: 810 * us, Arrived: 1450 * us, Began: 1450 * us, Ended: 1896 * us},
+		}
+		if !slices.Equal(spans, want) {
+			t.Errorf("got %+v, want %+v", spans, want)
 		}
 	})
 }
@@ -281,7 +308,7 @@ func TestRealTimerIsNotEarly(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	for _, o := range []Options{{}, {Layout: testLayout(t)}, {Layout: testLayout(t), Depth: 1, Row: -1}} {
+	for _, o := range []Options{{}, {Layout: testLayout(t)}, {Layout: testLayout(t), Depth: 1, Row: -1}, {Layout: testLayout(t), Depth: 1, Transfer: -1}} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v: got no error", o)
 		}
