@@ -35,7 +35,7 @@ func parts(o *options) []part {
 		{pkg: "tables", bench: "^BenchmarkGather$", time: long, env: gather},
 		{pkg: "shmring", bench: "^BenchmarkRoundTrip$", time: short},
 		{pkg: "deviceowner", bench: "^Benchmark(Batch|Saturated)$", time: long},
-		{pkg: "deviceowner/pjrt", bench: "^BenchmarkTinyProgram$", time: short},
+		{pkg: "deviceowner/pjrt", bench: "^Benchmark(TinyProgram|WideRows)$", time: short},
 		{pkg: "frontend/wire", bench: "^BenchmarkDecode$", time: short},
 		{pkg: "frontend", bench: "^BenchmarkScoreUnary$", time: short},
 	}

@@ -57,7 +57,7 @@ var titles = [sections]string{
 	"Lookups from tables that no cache holds, one core",
 	"Ring",
 	"Device owner",
-	"Calls to the device (a program that does next to nothing, CPU plugin)",
+	"Calls to the device (CPU plugin; the program does next to nothing unless said)",
 	"Decoding a request of one example",
 }
 
@@ -76,19 +76,27 @@ func table(r *results) map[string][]compared {
 	add(2, compared{"a batch on a device that takes no time, frontend's part included", "ns", loop, []baseline{against("the ring's calls alone", loop, r.of("deviceowner BenchmarkBatch/bare ns/op"))}})
 	paced := r.of("deviceowner BenchmarkSaturated/loop ns/op")
 	add(2, compared{"a batch on the simulated accelerator, 350 µs a launch, two in flight", "ns", paced, []baseline{against("a bare loop over the same executor", paced, r.of("deviceowner BenchmarkSaturated/bare ns/op"))}})
-	for _, rows := range []string{"1", "1024"} {
-		key := "deviceowner/pjrt BenchmarkTinyProgram/%s/rows=" + rows + " ns/op"
-		shim := r.of(fmt.Sprintf(key, "shim-lend"))
-		add(3, compared{"a batch of " + rows + " rows, own shim, memory lent", "ns", shim, []baseline{
-			against("own shim, memory copied", shim, r.of(fmt.Sprintf(key, "shim-copy"))), against("go-xla", shim, r.of(fmt.Sprintf(key, "go-xla"))),
-		}})
+	for _, rows := range []string{"1", "128"} {
+		add(3, r.call("a batch of "+rows+" rows", "TinyProgram", "rows="+rows, "ns/op"), r.call("the same, processor time", "TinyProgram", "rows="+rows, "cpu-ns/op"))
 	}
+	add(3, r.call("a program that reads 128 rows of 13.9 KB", "WideRows", "depth=1", "ns/op"), r.call("the same, processor time", "WideRows", "depth=1", "cpu-ns/op"))
 	native := r.of("frontend/wire BenchmarkDecode/native ns/op")
 	add(4, compared{"rankd.v1", "ns", native, []baseline{against("protobuf's generated code", native, r.of("frontend/wire BenchmarkDecode/native/generated ns/op"))}})
 	for _, form := range []string{"raw", "typed"} {
 		add(4, compared{"KServe v2, " + form + " contents", "ns", r.of("frontend/wire BenchmarkDecode/" + form + " ns/op"), nil})
 	}
 	return t
+}
+
+// call compares the ways in which a batch reaches the device.
+func (r *results) call(what, benchmark, size, unit string) compared {
+	of := func(way string) float64 {
+		return r.of(fmt.Sprintf("deviceowner/pjrt Benchmark%s/%s/%s %s", benchmark, way, size, unit))
+	}
+	ours := of("shim-lend")
+	return compared{what, "ns", ours, []baseline{
+		against("own shim, rows copied", ours, of("shim-copy")), against("go-xla", ours, of("go-xla")),
+	}}
 }
 
 // lookup compares the fastest kernel at one row type and batch size. The ceiling is the same rows read into a single bag.

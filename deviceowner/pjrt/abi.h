@@ -27,6 +27,7 @@ enum pj_slot {
   pj_plugin_initialize = 3,
   pj_event_destroy = 5,
   pj_event_await = 8,
+  pj_event_on_ready = 9,
   pj_client_create = 10,
   pj_client_destroy = 11,
   pj_client_platform_name = 12,
@@ -50,6 +51,8 @@ enum pj_slot {
   pj_buffer_download = 70,
   pj_executable_result_types = 90,
   pj_executable_result_dims = 91,
+  pj_client_dma_map = 110,
+  pj_client_dma_unmap = 111,
 };
 
 // pj_type is an element type.
@@ -96,6 +99,25 @@ struct pj_one {
   size_t struct_size;
   void *extensions;
   void *object;
+};
+
+// pj_on_ready asks for a call when an event is ready. The callback frees the error, if there is one. It may come before the
+// asking call returns, or on a thread of the plugin.
+struct pj_on_ready {
+  size_t struct_size;
+  void *extensions;
+  pj_event *event;
+  void (*callback)(pj_error *error, void *user);
+  void *user;
+};
+
+// pj_dma is host memory that the device may read without a copy in between. To unmap it, it ends with data.
+struct pj_dma {
+  size_t struct_size;
+  void *extensions;
+  pj_client *client;
+  void *data;
+  size_t size;
 };
 
 // pj_get asks an object for another one.

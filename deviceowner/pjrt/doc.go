@@ -7,10 +7,11 @@
 //   - plugin: a shared library that exports GetPjrtApi. It is loaded once a process and never unloaded.
 //   - device: the first device of the plugin's client, with the program's weights on it.
 //   - bucket: a batch size for which the program is compiled; all buckets share the weights.
-//   - backend: what calls the plugin. The shim is this package's own C code; the go-xla binding is kept beside it, behaves
-//     alike and is what the shim is measured against. It keeps no compiled programs and always copies rows.
+//   - shim: this package's own C code, which calls the plugin. Tests and benchmarks put the go-xla binding in its place.
 //   - image: a compiled program as the plugin serializes it. The execache package keeps images; see there for the files.
-//   - worker: a goroutine that takes one launch at a time through upload, execution and download. There are Depth of them.
+//   - run: one batch from host memory to host memory: upload, execution, download.
+//   - starter: the goroutine that starts runs, in the order of their launches.
+//   - lander: the goroutine that takes the ends of runs that were not over when they had been started.
 //
 // # Invariants
 //
@@ -30,8 +31,24 @@
 // # The shim
 //
 // abi.h describes the part of the C API that is used; shim.c and batch.c hold sequences of calls, so that a batch is one cgo
-// call and the Go side allocates nothing for it. The plugin's arguments are filled in once a concurrent run and only their
-// results reset. Objects that it holds are counted by kind, and tests see that none is left.
+// call to start it, and one more, for all that have ended meanwhile, if it was not over then. The Go side allocates nothing
+// for it. The plugin's arguments are filled in once a concurrent run and only their results reset. Objects that it holds are
+// counted by kind, and tests see that none is left.
+//
+// A run is over when all its events are ready: those of the uploads, which say that the rows are free again, and that of the
+// download. The buffers over the rows are destroyed as soon as the program is queued, since without a copy their events wait
+// for that; the plugin keeps what the program still reads. rk_start asks for a call at each event. Whoever sees the last one
+// has the run:
+//
+//	rk_start itself       what was queued is done already, as a small program of the CPU plugin: the starter lands the run
+//	a thread of the       appends the run to a list and, if that was empty, raises an eventfd. The lander waits for it in
+//	plugin                the runtime's poller and takes the whole list
+//
+// So launches in flight occupy no thread, and no Go code runs on the plugin's. What was measured, and what was not kept, is in
+// docs/performance/device-path.md.
+//
+// MapHost tells the plugin of memory that it will read again and again, where its table has the function (PJRT_Client_DmaMap):
+// then rows need not be copied on the host on their way. The CPU plugin has no use for it.
 //
 // # Compiled programs on disk
 //
@@ -55,14 +72,15 @@
 //
 // # Concurrency
 //
-// Compile, Launch and Close may be called from different goroutines. Launch does not block: it hands the batch to a worker.
-// done is called on a worker's goroutine. A worker waits for the device inside C, so it occupies a thread meanwhile. Under the
-// race detector the go-xla backend needs -tags race_mu as well: it locks a pool of the binding that is otherwise guarded by
-// pinning, which the detector cannot see. The shim needs no tag.
+// Compile, Launch and Close may be called from different goroutines. Launch does not block: it hands the batch to the starter.
+// done is called on the starter's or the lander's goroutine, or on one of its own when the batch failed. The starter is inside C
+// while the plugin copies rows or runs a small program, so one launch behind it waits for that; the lander never waits for the
+// device. The first run of a large program from the cache is waited for by the starter. In tests under the race detector the
+// go-xla binding needs -tags race_mu: it locks a pool that is otherwise guarded by pinning, which the detector cannot see.
 //
 // # Failure
 //
-// An error of one batch leaves the executor usable. When a batch fails for another reason than memory, the worker runs the
+// An error of one batch leaves the executor usable. When a batch fails for another reason than memory, the executor runs the
 // smallest bucket on zeros; if that fails too the device is gone, the error wraps executor.ErrDead and so does every later
 // Launch. A call that never returns cannot be interrupted: whoever watches the age of the batch in flight ends the process.
 // A missing, truncated or foreign plugin file is an error before the dynamic loader sees it. A parameter of main is compared

@@ -3,8 +3,6 @@ package pjrt
 import (
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"rankd/deviceowner/executor"
@@ -55,22 +53,6 @@ func (e *Error) Error() string { return e.Code.String() + ": " + e.Message }
 
 // maxMessage bounds the plugin's text in an error: a compiler may quote the whole program.
 const maxMessage = 2000
-
-var statusText = regexp.MustCompile(`(?s)PJRT error \(code=(\d+)\): (.*)`)
-
-// pluginError makes an *Error of an error of the binding, whose text carries the plugin's code and message. An error that
-// did not come from the plugin stays as it is.
-func pluginError(err error) error {
-	if err == nil {
-		return nil
-	}
-	m := statusText.FindStringSubmatch(err.Error())
-	if m == nil {
-		return err
-	}
-	code, _ := strconv.Atoi(m[1]) // the pattern allows only digits; an overflow becomes an unknown code
-	return newError(code, m[2])
-}
 
 // newError shortens the plugin's text.
 func newError(code int, text string) *Error {

@@ -28,6 +28,8 @@ type Executor struct {
 
 	work    chan launch
 	workers sync.WaitGroup
+	flights []launch // started and not over, by tag
+	tags    chan int // those of no batch in flight
 
 	mu       sync.Mutex // guards what follows; Launch takes it shortly, once a batch
 	runners  map[int]runner
@@ -100,7 +102,7 @@ func New(o Options) (*Executor, error) {
 // beginStore opens the store beside the device. It gives nil where none is wanted or possible.
 func beginStore(o *Options, plugin string, log *slog.Logger) <-chan *store {
 	result := make(chan *store, 1)
-	if o.CacheDir == "" || o.Backend == BackendGoXLA {
+	if o.CacheDir == "" || o.open != nil {
 		result <- nil
 		return result
 	}
@@ -115,22 +117,19 @@ func beginStore(o *Options, plugin string, log *slog.Logger) <-chan *store {
 	return result
 }
 
-// newExecutor starts the workers over a device.
+// newExecutor starts the starter and the lander over a device.
 func newExecutor(device backend, o *Options, threads pinning, log *slog.Logger) *Executor {
 	e := &Executor{
-		device: device, arrays: o.Arrays, scoreBytes: o.ScoreBytes, depth: o.Depth, program: o.Program,
+		device: device, arrays: o.Arrays, scoreBytes: o.ScoreBytes, depth: o.depth(), program: o.Program,
 		threads: threads, log: log, runners: map[int]runner{},
 	}
-	if e.depth == 0 {
-		e.depth = 2
-		if o.Platform == "cpu" {
-			e.depth = 1
-		}
-	}
 	e.work = make(chan launch, e.depth)
-	for range e.depth {
-		e.workers.Go(e.serve)
+	e.flights, e.tags = make([]launch, e.depth), make(chan int, e.depth)
+	for tag := range e.depth {
+		e.tags <- tag
 	}
+	e.workers.Go(e.starts)
+	e.workers.Go(e.arrivals)
 	return e
 }
 
@@ -247,8 +246,8 @@ func (e *Executor) add(bucket int, r runner) error {
 	return nil
 }
 
-// Launch hands the batch to a worker, which copies the rows to the device, runs the program and copies the scores back.
-// It does not block. It refuses a batch whose bucket was not compiled (ErrNotCompiled), whose sizes do not fit, or that is
+// Launch hands the batch to the starter, which brings the rows to the device, runs the program and lets the scores be copied
+// back. It does not block. It refuses a batch whose bucket was not compiled (ErrNotCompiled), whose sizes do not fit, or that is
 // one more than Depth.
 func (e *Executor) Launch(b *executor.Batch, done func(error)) error {
 	if e.isDead.Load() {
@@ -291,6 +290,22 @@ func (e *Executor) checkBatch(b *executor.Batch) error {
 		return fmt.Errorf("got %d bytes for scores, want %d", got, want)
 	}
 	return nil
+}
+
+// MapHost lets the plugin prepare memory, from which the arrays of batches will come, for transfers without a copy on the
+// host. mapped is false if the plugin has no such thing. The memory must stay where it is until Close.
+func (e *Executor) MapHost(mem []byte) (mapped bool, err error) {
+	if d, ok := e.device.(mapper); ok {
+		err = d.mapHost(mem)
+		var said *Error
+		if !errors.As(err, &said) || said.Code != CodeUnimplemented {
+			if err != nil {
+				return false, fmt.Errorf("map %d bytes of host memory: %w", len(mem), err)
+			}
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // Close waits for the launches in flight and frees everything on the device. It may be called twice.

@@ -13,8 +13,26 @@ import (
 	"rankd/internal/dtype"
 )
 
+// goroutines is for devices that have no ends of their own: each started run has a goroutine.
+type goroutines struct{ ends chan arrival }
+
+func newGoroutines() goroutines { return goroutines{make(chan arrival, 16)} }
+
+func (g goroutines) start(run func() error, tag int) (over bool, err error) {
+	go func() { g.ends <- arrival{tag, run()} }()
+	return false, nil
+}
+
+func (g goroutines) next() (arrival, bool) {
+	a, ok := <-g.ends
+	return a, ok
+}
+
+func (g goroutines) stop() { close(g.ends) }
+
 // brokenDevice stands in for a plugin whose programs fail.
 type brokenDevice struct {
+	goroutines
 	err   func(bucket int) error // of the next runs
 	runs  atomic.Int64
 	freed atomic.Int64
@@ -34,6 +52,10 @@ type brokenProgram struct {
 func (p *brokenProgram) run([][]byte, []byte) error {
 	p.device.runs.Add(1)
 	return p.device.err(p.bucket)
+}
+
+func (p *brokenProgram) start(arrays [][]byte, scores []byte, tag int) (bool, error) {
+	return p.device.goroutines.start(func() error { return p.run(arrays, scores) }, tag)
 }
 
 func (p *brokenProgram) close() error { p.device.freed.Add(1); return nil }
@@ -68,7 +90,7 @@ func launchBroken(t *testing.T, d *brokenDevice) (e *Executor, first error) {
 }
 
 func TestErrorOfOneBatchLeavesTheDeviceUsable(t *testing.T) {
-	d := &brokenDevice{err: func(bucket int) error {
+	d := &brokenDevice{goroutines: newGoroutines(), err: func(bucket int) error {
 		if bucket == 8 {
 			return status(13, "this batch only")
 		}
@@ -93,7 +115,7 @@ func TestErrorOfOneBatchLeavesTheDeviceUsable(t *testing.T) {
 }
 
 func TestDeviceThatFailsItsProbeIsDead(t *testing.T) {
-	d := &brokenDevice{err: func(int) error { return status(14, "device lost") }}
+	d := &brokenDevice{goroutines: newGoroutines(), err: func(int) error { return status(14, "device lost") }}
 	e, err := launchBroken(t, d)
 	if !errors.Is(err, executor.ErrDead) || !strings.Contains(err.Error(), "unavailable: device lost") {
 		t.Errorf("got %v, want ErrDead with the plugin's words", err)
@@ -105,7 +127,7 @@ func TestDeviceThatFailsItsProbeIsDead(t *testing.T) {
 }
 
 func TestLackOfMemoryIsNoReasonToProbe(t *testing.T) {
-	d := &brokenDevice{err: func(int) error { return status(8, "out of memory") }}
+	d := &brokenDevice{goroutines: newGoroutines(), err: func(int) error { return status(8, "out of memory") }}
 	_, err := launchBroken(t, d)
 	if err == nil || errors.Is(err, executor.ErrDead) || d.runs.Load() != 1 {
 		t.Errorf("got %v after %d runs, want one run and an error of the batch alone", err, d.runs.Load())
@@ -131,7 +153,7 @@ func TestCompileErrorsArePermanentByTheirCode(t *testing.T) {
 		CodeInvalidArgument: true, CodeUnimplemented: true,
 		CodeResourceExhausted: false, 2: false, 4: false, 13: false, 14: false,
 	} {
-		d := &refusingDevice{brokenDevice: &brokenDevice{}, err: status(int(code), "no")}
+		d := &refusingDevice{brokenDevice: &brokenDevice{goroutines: newGoroutines()}, err: status(int(code), "no")}
 		o := Options{Arrays: []Array{{dtype.Float32, 64}}, ScoreBytes: 4, Program: func(int) ([]byte, error) { return []byte("x"), nil }}
 		e := newExecutor(d, &o, pinning{}, slog.New(slog.DiscardHandler))
 		if err := e.Compile(t.Context(), 2); err == nil || errors.Is(err, executor.ErrPermanent) != want {
@@ -167,7 +189,7 @@ func (d *refusingDevice) compile(int, []byte) (runner, error) { return nil, d.er
 
 func TestLaunchBeyondDepthIsRefused(t *testing.T) {
 	entered, leave := make(chan bool), make(chan bool)
-	d := &brokenDevice{err: func(int) error {
+	d := &brokenDevice{goroutines: newGoroutines(), err: func(int) error {
 		entered <- true
 		<-leave
 		return nil

@@ -11,7 +11,8 @@ import (
 	"rankd/deviceowner/pjrt"
 )
 
-// Two launches are always in flight, each over mapped memory that is overwritten as soon as its done was called.
+// Two launches are always in flight, each over mapped memory with values of its own that is overwritten as soon as its done was
+// called: every score must be that of the values, and none may come from what was written over them.
 func TestI1HostMemoryIsFreeOnceDoneIsCalled(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -23,7 +24,7 @@ func TestI1HostMemoryIsFreeOnceDoneIsCalled(t *testing.T) {
 		{"shim lends", pjrt.BackendShim, pjrt.LendRows},
 		{"go-xla", pjrt.BackendGoXLA, pjrt.CopyRows},
 	} {
-		for _, size := range []struct{ bucket, rounds int }{{64, 400}, {8192, 40}} { // run inline and on other threads
+		for _, size := range []struct{ bucket, rounds int }{{64, 2000}, {8192, 60}} { // run inline and on other threads
 			t.Run(fmt.Sprintf("%s, %d rows", c.name, size.bucket), func(t *testing.T) {
 				if falseRaces && c.backend == pjrt.BackendGoXLA {
 					t.Skip("run the race detector with -tags race_mu: the binding's pool is not locked otherwise")
@@ -81,6 +82,28 @@ func overwriteWhenDone(t *testing.T, o pjrt.Options, bucket, rounds int) {
 		})
 	}
 	wg.Wait()
+}
+
+// A plugin that cannot prepare host memory says so; the rows travel as before.
+func TestHostMemoryIsMappedWhereThePluginCan(t *testing.T) {
+	o := dotOptions(t, pjrt.BackendShim)
+	e := open(t, o, 8)
+	mem, err := unix.Mmap(-1, 0, 1<<16, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(mem) })
+	mapped, err := e.MapHost(mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the CPU plugin maps host memory: %v", mapped)
+	b := &executor.Batch{Bucket: 8, Rows: 1, Arrays: [][]byte{mem[:8*64]}, Scores: make([]byte, 32)}
+	copy(b.Arrays[0], floats(1, 2, 3, 4))
+	score(t, e, b)
+	if got := float(b.Scores, 0); got != 4321.5 {
+		t.Errorf("got %v, want 4321.5", got)
+	}
 }
 
 // Rows that are not aligned as a device would like them are copied rather than misread.

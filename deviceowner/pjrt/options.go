@@ -32,9 +32,7 @@ type Options struct {
 	// CPUs are the processors on which the plugin's threads and the launching threads run. Empty: those of this process.
 	CPUs []int
 
-	// Backend is how the plugin is called: BackendShim (the default), or BackendGoXLA, which keeps no compiled programs.
-	Backend string
-	// HostMemory says how rows reach the device. BackendGoXLA knows LendRowsForTransfer only, whatever is asked for.
+	// HostMemory says how rows reach the device.
 	HostMemory HostMemory
 
 	// CacheDir keeps compiled programs for the next process, where the plugin can serialize them: a folder that only this
@@ -49,15 +47,11 @@ type Options struct {
 
 	// CreateOptions go to the plugin's client as they are: string, int64, []int64, float32 or bool values.
 	CreateOptions map[string]any
-	// Log receives what the plugin binding has to say; nil discards it.
+	// Log receives what there is to say about the device; nil discards it.
 	Log *slog.Logger
-}
 
-// The backends.
-const (
-	BackendShim  = "shim"   // this package's own calls of the PJRT C API
-	BackendGoXLA = "go-xla" // the go-xla binding
-)
+	open func(path string, o *Options, log *slog.Logger) (backend, error) // nil: the shim
+}
 
 // HostMemory says what the plugin may do with the rows of a batch. Whatever it is, done is called when it is over.
 type HostMemory int
@@ -92,6 +86,17 @@ type Array struct {
 	Stride int // bytes a row
 }
 
+// depth is the number of launches in flight.
+func (o *Options) depth() int {
+	switch {
+	case o.Depth > 0:
+		return o.Depth
+	case o.Platform == "cpu":
+		return 1
+	}
+	return 2
+}
+
 // validate reports every violation at once.
 func (o *Options) validate() error {
 	var errs []error
@@ -104,11 +109,6 @@ func (o *Options) validate() error {
 		}
 	default:
 		bad("platform: got %q, want cpu, cuda or tpu", o.Platform)
-	}
-	switch o.Backend {
-	case "", BackendShim, BackendGoXLA:
-	default:
-		bad("backend: got %q, want %s or %s", o.Backend, BackendShim, BackendGoXLA)
 	}
 	if o.HostMemory < CopyRows || o.HostMemory > LendRows {
 		bad("host memory: got %d, want %d to %d", o.HostMemory, CopyRows, LendRows)

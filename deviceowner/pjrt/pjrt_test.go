@@ -58,15 +58,15 @@ func both(t *testing.T, test func(t *testing.T, backend string)) {
 }
 
 func dotOptions(t testing.TB, backend string) pjrt.Options {
-	return pjrt.Options{
-		PluginPath: pjrttest.CPU(t), Platform: "cpu", Backend: backend, Program: pjrttest.Batch(dot),
+	return pjrt.WithBackend(pjrt.Options{
+		PluginPath: pjrttest.CPU(t), Platform: "cpu", Program: pjrttest.Batch(dot),
 		Inputs: []pjrt.Input{
 			{Weight: &pjrt.Weight{Name: "w", DType: dtype.Float32, Shape: []int{4, 1}, Data: floats(1, 10, 100, 1000)}},
 			{Packed: 0},
 			{Weight: &pjrt.Weight{Name: "b", DType: dtype.Float32, Shape: []int{1}, Data: floats(0.5)}},
 		},
 		Arrays: []pjrt.Array{{DType: dtype.Float32, Stride: 64}}, ScoreBytes: 4,
-	}
+	}, backend)
 }
 
 // open makes an executor whose buckets are compiled and checks at the end that nothing stays on the device.
@@ -143,12 +143,12 @@ func TestSeveralArraysAndColumnsKeepTheirPlaces(t *testing.T) {
 
 func checkSeveralArraysAndColumnsKeepTheirPlaces(t *testing.T, backend string) {
 	const bucket = 4
-	e := open(t, pjrt.Options{
-		PluginPath: pjrttest.CPU(t), Platform: "cpu", Backend: backend, Program: pjrttest.Batch(mixed),
+	e := open(t, pjrt.WithBackend(pjrt.Options{
+		PluginPath: pjrttest.CPU(t), Platform: "cpu", Program: pjrttest.Batch(mixed),
 		Inputs:     []pjrt.Input{{Packed: 0}, {Packed: 2}, {Packed: 1}},
 		Arrays:     []pjrt.Array{{dtype.Float32, 64}, {dtype.Int32, 64}, {dtype.Uint8, 64}},
 		ScoreBytes: 12,
-	}, bucket)
+	}, backend), bucket)
 	b := &executor.Batch{Bucket: bucket, Rows: bucket, Scores: make([]byte, bucket*12)}
 	for range 3 {
 		b.Arrays = append(b.Arrays, make([]byte, bucket*64))
@@ -303,7 +303,7 @@ func checkClosedExecutorRefusesWork(t *testing.T, backend string) {
 
 func TestOptionsReportEveryViolation(t *testing.T) {
 	_, err := pjrt.New(pjrt.Options{
-		Platform: "gpu", ScoreBytes: 3, Depth: -1, Backend: "x", HostMemory: 9, CacheBytes: -1,
+		Platform: "gpu", ScoreBytes: 3, Depth: -1, HostMemory: 9, CacheBytes: -1,
 		Arrays: []pjrt.Array{{dtype.Float32, 63}, {dtype.Float32, 64}},
 		Inputs: []pjrt.Input{{Packed: 0}, {Packed: 7}, {Weight: &pjrt.Weight{Name: "w", DType: dtype.Float32, Shape: []int{2, 3}, Data: make([]byte, 23)}}},
 	})
@@ -311,7 +311,7 @@ func TestOptionsReportEveryViolation(t *testing.T) {
 		t.Fatal("got no error")
 	}
 	for _, want := range []string{
-		`got "gpu", want cpu, cuda or tpu`, `backend: got "x"`, "host memory: got 9", "cache bytes: got -1", "program: got none", "got 3, want a positive multiple of 4", "no negative number",
+		`got "gpu", want cpu, cuda or tpu`, "host memory: got 9", "cache bytes: got -1", "program: got none", "got 3, want a positive multiple of 4", "no negative number",
 		"got stride 63 of float32", "got packed array 7, want below 2", "array 1: is 0 inputs", `weight "w": got 23 bytes, want 24 for float32 [2 3]`,
 	} {
 		if !strings.Contains(err.Error(), want) {

@@ -50,12 +50,13 @@ int rk_has(const struct pj_api *api, int slot) {
 
 // Functions without which nothing works. The others are asked for where they are used.
 static const int required[] = {
-    pj_error_destroy,       pj_error_message,           pj_error_code,         pj_plugin_initialize, pj_event_destroy,
-    pj_event_await,         pj_client_create,           pj_client_destroy,     pj_client_platform_name,
-    pj_client_platform_version, pj_client_devices,      pj_client_compile,     pj_client_upload,     pj_description_id,
-    pj_description_kind,    pj_device_description,      pj_executable_destroy, pj_executable_result_count,
-    pj_loaded_destroy,      pj_loaded_executable,       pj_loaded_execute,     pj_buffer_destroy,    pj_buffer_type,
-    pj_buffer_dims,         pj_buffer_download,
+    pj_error_destroy,            pj_error_message,            pj_error_code,               pj_plugin_initialize,
+    pj_event_destroy,            pj_event_await,              pj_event_on_ready,           pj_client_create,
+    pj_client_destroy,           pj_client_platform_name,     pj_client_platform_version,  pj_client_devices,
+    pj_client_compile,           pj_client_upload,            pj_description_id,           pj_description_kind,
+    pj_device_description,       pj_executable_destroy,       pj_executable_result_count,  pj_loaded_destroy,
+    pj_loaded_executable,        pj_loaded_execute,           pj_buffer_destroy,           pj_buffer_type,
+    pj_buffer_dims,              pj_buffer_download,
 };
 
 int rk_load(const char *path, const struct pj_api **api, struct rk_failure *f) {
@@ -170,6 +171,26 @@ int rk_close(struct rk_device *d, struct rk_failure *f) {
   return f->code;
 }
 
+int rk_dma_map(struct rk_device *d, void *data, size_t size, struct rk_failure *f) {
+  // Memory that cannot be unmapped must not be mapped: its owner wants it back.
+  if (!rk_has(d->api, pj_client_dma_map) || !rk_has(d->api, pj_client_dma_unmap))
+    return rk_fail(f, 12, "the plugin has no such function"); // 12: unimplemented
+  ARGS(pj_dma, args, size);
+  args.client = d->client;
+  args.data = data;
+  args.size = size;
+  rk_bad(d->api, rk_invoke(d->api, pj_client_dma_map, &args), f);
+  return f->code;
+}
+
+int rk_dma_unmap(struct rk_device *d, void *data, struct rk_failure *f) {
+  ARGS(pj_dma, args, data);
+  args.client = d->client;
+  args.data = data;
+  rk_bad(d->api, rk_invoke(d->api, pj_client_dma_unmap, &args), f);
+  return f->code;
+}
+
 int rk_upload(struct rk_device *d, const void *data, int type, const int64_t *dims, size_t dim_count, int semantics,
               pj_buffer **buffer, pj_event **done, struct rk_failure *f) {
   ARGS(pj_upload, args, buffer);
@@ -188,12 +209,22 @@ int rk_upload(struct rk_device *d, const void *data, int type, const int64_t *di
   return 0;
 }
 
-int rk_await(struct rk_device *d, pj_event *event, struct rk_failure *f) {
-  if (!event) return 0;
+void rk_wait_ready(struct rk_device *d, pj_event *event, struct rk_failure *f) {
   ARGS(pj_one, args, object);
   args.object = event;
   rk_bad(d->api, rk_invoke(d->api, pj_event_await, &args), f);
-  if (!rk_bad(d->api, rk_invoke(d->api, pj_event_destroy, &args), f)) rk_count(rk_events, -1);
+}
+
+void rk_free_event(struct rk_device *d, pj_event *event, struct rk_failure *f) {
+  ARGS(pj_one, gone, object);
+  gone.object = event;
+  if (!rk_bad(d->api, rk_invoke(d->api, pj_event_destroy, &gone), f)) rk_count(rk_events, -1);
+}
+
+int rk_await(struct rk_device *d, pj_event *event, struct rk_failure *f) {
+  if (!event) return 0;
+  rk_wait_ready(d, event, f);
+  rk_free_event(d, event, f);
   return f->code;
 }
 

@@ -46,6 +46,11 @@ void rk_named_bool(struct pj_named *n, bool v);
 int rk_open(const struct pj_api *api, const struct pj_named *options, size_t option_count, struct rk_device **device, struct rk_failure *f);
 int rk_close(struct rk_device *d, struct rk_failure *f);
 
+// rk_dma_map tells the device that it will read the memory again and again, so that the plugin may prepare it for transfers
+// without a copy. It stays mapped until rk_dma_unmap.
+int rk_dma_map(struct rk_device *d, void *data, size_t size, struct rk_failure *f);
+int rk_dma_unmap(struct rk_device *d, void *data, struct rk_failure *f);
+
 // rk_upload starts a transfer to the device. data stays in use until rk_await on done.
 int rk_upload(struct rk_device *d, const void *data, int type, const int64_t *dims, size_t dim_count, int semantics,
               pj_buffer **buffer, pj_event **done, struct rk_failure *f);
@@ -81,6 +86,13 @@ struct rk_form {
 
 int rk_program_form(struct rk_device *d, pj_loaded *l, struct rk_form *form, struct rk_failure *f);
 
+// rk_wait is an event that must be ready before a run is over, and what it said.
+struct rk_wait {
+  struct rk_call *call;
+  pj_event *event;
+  struct rk_failure failure;
+};
+
 // rk_call is everything that one run of a program needs, made once and used for one run at a time.
 struct rk_call {
   struct rk_device *device;
@@ -95,7 +107,15 @@ struct rk_call {
   int64_t *kept;
   struct pj_execute_options options;
   struct pj_execute execute;
+  struct rk_wait *waits; // of a run: at most one a packed array and one for the scores
+  size_t wait_count;
   struct rk_failure failure; // of the last run; the Go side frees its text
+
+  // Of a started run.
+  size_t left; // events that are not ready, and one for rk_start itself; changed by several threads
+  struct rk_ends *ends;
+  struct rk_call *next; // in the list of ends
+  int tag;
 };
 
 // rk_call_new makes a call for a program of argument_count arguments. The caller then fills in the weights and, by
@@ -109,5 +129,22 @@ void rk_call_free(struct rk_call *c);
 // plugin is done with all of that memory, whether it succeeded or not. If form is not NULL the result's form is stored
 // there, and a result of another type or size than float32 and size bytes is not downloaded.
 int rk_run(struct rk_call *c, void *scores, size_t size, struct rk_form *form);
+
+// rk_ends is where started runs arrive when they are over: a list that any thread of the plugin may append to, and an eventfd
+// that is raised when the list was empty. The descriptor is the caller's.
+struct rk_ends {
+  struct rk_call *newest; // changed by several threads
+  int fd;
+};
+
+struct rk_ends *rk_ends_new(int fd);
+void rk_ends_free(struct rk_ends *e);
+
+// rk_start begins what rk_run does and does not wait for its end. It returns 1 if the run is over already, as after rk_run.
+// Otherwise the call belongs to the plugin until rk_take returns its tag.
+int rk_start(struct rk_call *c, void *scores, size_t size, struct rk_ends *e, int tag);
+
+// rk_take empties the list and stores the tags, oldest first. tags has room for every run in flight.
+size_t rk_take(struct rk_ends *e, int *tags);
 
 #endif

@@ -29,6 +29,8 @@ int rk_bad(const struct pj_api *api, pj_error *e, struct rk_failure *f);
 // rk_fail records a failure of the shim's own.
 int rk_fail(struct rk_failure *f, int code, const char *text);
 
+void rk_wait_ready(struct rk_device *d, pj_event *event, struct rk_failure *f);
+void rk_free_event(struct rk_device *d, pj_event *event, struct rk_failure *f);
 void rk_buffer_form(const struct pj_api *api, pj_buffer *b, struct rk_form *form, struct rk_failure *f);
 
 #endif

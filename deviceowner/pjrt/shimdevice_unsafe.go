@@ -43,10 +43,15 @@ type shimDevice struct {
 	weights    []*C.pj_buffer // per input; nil for a packed array
 	scoreBytes int
 	semantics  C.int
-	options    []byte // compile options
+	options    []byte    // compile options
+	ends       *shimEnds // of started runs
+	mapped     [][]byte  // host memory that the plugin has prepared for transfers
 }
 
-var _ storer = (*shimDevice)(nil)
+var (
+	_ storer = (*shimDevice)(nil)
+	_ mapper = (*shimDevice)(nil)
+)
 
 // openShim loads the plugin, opens its client and uploads the weights. The caller has set the thread's processors.
 func openShim(path string, o *Options) (*shimDevice, error) {
@@ -76,6 +81,9 @@ func openShim(path string, o *Options) (*shimDevice, error) {
 	}
 	d.name = fmt.Sprintf("pjrt %s (%s, PJRT C API %s)", d.identity.Platform, d.identity.Version, d.identity.API)
 	d.options = compileOptions(int(d.c.id))
+	if d.ends, err = newShimEnds(o.depth()); err != nil {
+		return nil, errors.Join(fmt.Errorf("open device of plugin %q: %w", path, err), d.close())
+	}
 	if err := d.prepare(path, o); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -127,6 +135,19 @@ func (d *shimDevice) uploadWeights() error {
 
 func (d *shimDevice) describe() string { return d.name }
 
+func (d *shimDevice) next() (arrival, bool) { return d.ends.next() }
+
+func (d *shimDevice) stop() { d.ends.stop() }
+
+func (d *shimDevice) mapHost(mem []byte) error {
+	var f C.struct_rk_failure
+	if C.rk_dma_map(d.c, unsafe.Pointer(unsafe.SliceData(mem)), C.size_t(len(mem)), &f) != 0 {
+		return failure(&f)
+	}
+	d.mapped = append(d.mapped, mem)
+	return nil
+}
+
 func (d *shimDevice) identify() identity {
 	id := d.identity
 	id.Options = d.options
@@ -135,6 +156,13 @@ func (d *shimDevice) identify() identity {
 
 func (d *shimDevice) close() error {
 	var errs []error
+	for _, mem := range d.mapped {
+		var f C.struct_rk_failure
+		if C.rk_dma_unmap(d.c, unsafe.Pointer(unsafe.SliceData(mem)), &f) != 0 {
+			errs = append(errs, fmt.Errorf("unmap %d bytes of host memory: %w", len(mem), failure(&f)))
+		}
+	}
+	d.mapped = nil
 	for _, w := range d.weights {
 		if w == nil {
 			continue
@@ -145,6 +173,9 @@ func (d *shimDevice) close() error {
 		}
 	}
 	d.weights = nil
+	if d.ends != nil {
+		d.ends.free()
+	}
 	var f C.struct_rk_failure
 	if C.rk_close(d.c, &f) != 0 {
 		errs = append(errs, failure(&f))

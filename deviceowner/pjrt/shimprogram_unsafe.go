@@ -23,9 +23,10 @@ type shimProgram struct {
 
 // shimCall is the memory of one run. It is used by one run at a time and again by later ones.
 type shimCall struct {
-	c    *C.struct_rk_call
-	data []unsafe.Pointer // aliases c.data
-	pins runtime.Pinner   // rows on the Go heap, whose addresses lie in C memory during a run
+	program *shimProgram
+	c       *C.struct_rk_call
+	data    []unsafe.Pointer // aliases c.data
+	pins    runtime.Pinner   // rows and scores on the Go heap, whose addresses lie in C memory during a run
 }
 
 func newShimProgram(d *shimDevice, bucket int, loaded *C.pj_loaded) *shimProgram {
@@ -79,7 +80,7 @@ func (p *shimProgram) newCall() (*shimCall, error) {
 			return nil, newError(int(CodeResourceExhausted), "no memory for a call")
 		}
 	}
-	return &shimCall{c: c, data: unsafe.Slice((*unsafe.Pointer)(unsafe.Pointer(c.data)), len(d.arrays))}, nil
+	return &shimCall{program: p, c: c, data: unsafe.Slice((*unsafe.Pointer)(unsafe.Pointer(c.data)), len(d.arrays))}, nil
 }
 
 func (p *shimProgram) run(arrays [][]byte, scores []byte) error {
@@ -92,18 +93,44 @@ func (p *shimProgram) runForm(arrays [][]byte, scores []byte, form *C.struct_rk_
 	if err != nil {
 		return err
 	}
+	c.lend(arrays, scores)
+	C.rk_run(c.c, unsafe.Pointer(unsafe.SliceData(scores)), C.size_t(len(scores)), form)
+	return c.release()
+}
+
+// start begins a batch in one cgo call. If the batch is not over at its end, it arrives under the tag at the device's ends.
+func (p *shimProgram) start(arrays [][]byte, scores []byte, tag int) (over bool, err error) {
+	c, err := p.take()
+	if err != nil {
+		return true, err
+	}
+	c.lend(arrays, scores)
+	ends := p.device.ends
+	ends.expect(tag, c) // first, since the end may arrive before rk_start returns
+	if C.rk_start(c.c, unsafe.Pointer(unsafe.SliceData(scores)), C.size_t(len(scores)), ends.c, C.int(tag)) == 0 {
+		return false, nil // from here on the call is the plugin's
+	}
+	return true, c.release()
+}
+
+// lend puts the rows into the call and pins what lies on the Go heap, until release.
+func (c *shimCall) lend(arrays [][]byte, scores []byte) {
 	for i, a := range arrays {
 		first := unsafe.Pointer(unsafe.SliceData(a))
 		c.pins.Pin(first) // does nothing for memory outside the Go heap
 		c.data[i] = first
 	}
-	code := C.rk_run(c.c, unsafe.Pointer(unsafe.SliceData(scores)), C.size_t(len(scores)), form)
+	c.pins.Pin(unsafe.Pointer(unsafe.SliceData(scores)))
+}
+
+// release gives the call back after its run and returns what the run said.
+func (c *shimCall) release() (err error) {
 	clear(c.data)
 	c.pins.Unpin()
-	if code != 0 {
+	if c.c.failure.code != 0 {
 		err = failure(&c.c.failure)
 	}
-	p.put(c)
+	c.program.put(c)
 	return err
 }
 

@@ -41,6 +41,7 @@ func (d *keepingDevice) load(bucket int, image []byte, run bool) (runner, error)
 // keeping makes an executor over d that keeps its programs in dir. plugin stands for the plugin's file.
 func keeping(t *testing.T, d *keepingDevice, dir, plugin string, log *slog.Logger) *Executor {
 	t.Helper()
+	d.goroutines = newGoroutines()
 	if d.err == nil {
 		d.err = func(int) error { return nil }
 	}

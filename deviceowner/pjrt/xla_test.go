@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -15,6 +17,25 @@ import (
 
 	"rankd/internal/dtype"
 )
+
+// The go-xla binding as a backend: what the shim is measured against, and a second opinion in tests of what backends do alike. It
+// keeps no compiled programs, and always lends rows for the transfer.
+
+var statusText = regexp.MustCompile(`(?s)PJRT error \(code=(\d+)\): (.*)`)
+
+// pluginError makes an *Error of an error of the binding, whose text carries the plugin's code and message. An error that
+// did not come from the plugin stays as it is.
+func pluginError(err error) error {
+	if err == nil {
+		return nil
+	}
+	m := statusText.FindStringSubmatch(err.Error())
+	if m == nil {
+		return err
+	}
+	code, _ := strconv.Atoi(m[1]) // the pattern allows only digits; an overflow becomes an unknown code
+	return newError(code, m[2])
+}
 
 // elementTypes maps our element types to those of the binding.
 var elementTypes = map[dtype.DType]dtypes.DType{
@@ -27,6 +48,7 @@ var elementTypes = map[dtype.DType]dtypes.DType{
 
 // xlaDevice is the first device of a plugin's client, with the weights on it.
 type xlaDevice struct {
+	goroutines
 	client     *xla.Client
 	name       string
 	inputs     []Input
@@ -66,7 +88,7 @@ func openXLA(path string, o *Options, log *slog.Logger) (*xlaDevice, error) {
 		return nil, fmt.Errorf("open device of plugin %q: %w", path, pluginError(err))
 	}
 	d := &xlaDevice{
-		client: client, inputs: o.Inputs, arrays: o.Arrays, scoreBytes: o.ScoreBytes,
+		goroutines: newGoroutines(), client: client, inputs: o.Inputs, arrays: o.Arrays, scoreBytes: o.ScoreBytes,
 		name: fmt.Sprintf("pjrt %s (%s, PJRT C API %d.%d)", client.Platform(), client.PlatformVersion(), major, minor),
 	}
 	if err := d.prepare(path, o); err != nil {
@@ -94,11 +116,6 @@ func (d *xlaDevice) prepare(path string, o *Options) error {
 		d.weights[i] = b
 	}
 	return nil
-}
-
-// samePlatform compares a platform's name here with the plugin's own.
-func samePlatform(want, got string) bool {
-	return want == got || want == "cuda" && got == "gpu"
 }
 
 // upload copies data to the device and returns when data is free again.
@@ -192,6 +209,10 @@ func (p *xlaProgram) check() error {
 }
 
 func (p *xlaProgram) wantShape() []int { return []int{p.bucket, p.device.scoreBytes / 4} }
+
+func (p *xlaProgram) start(arrays [][]byte, scores []byte, tag int) (bool, error) {
+	return p.device.goroutines.start(func() error { return p.run(arrays, scores) }, tag)
+}
 
 func (p *xlaProgram) run(arrays [][]byte, scores []byte) error {
 	out, err := p.execute(arrays)
