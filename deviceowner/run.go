@@ -82,6 +82,7 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger) (err error) {
 			err = errors.Join(err, exec.Close())
 		}
 	}()
+	mapSlabs(exec, region.SlabMemory(), log)
 	// The role comes after the compilation: until then the predecessor's batches wait where they are.
 	ring, err := region.Owner(cfg.Incarnation, bell.Set(cfg.BellFDs))
 	if err != nil {
@@ -105,6 +106,20 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger) (err error) {
 	err = loop.Run(ctx)
 	busy = loop.Busy()
 	return err
+}
+
+// mapSlabs lets the device prepare the slabs for transfers, where it can. Otherwise rows travel as from any memory.
+func mapSlabs(exec executor.Executor, slabs []byte, log *slog.Logger) {
+	m, ok := exec.(device.Mapper)
+	if !ok {
+		return
+	}
+	switch mapped, err := m.MapHost(slabs); {
+	case err != nil:
+		log.Warn("slabs are not mapped for the device: rows are copied on their way to it", "bytes", len(slabs), "error", err)
+	case mapped:
+		log.Info("slabs mapped for the device", "bytes", len(slabs))
+	}
 }
 
 // badIfPermanent marks what a restart would not mend as bad configuration. Anything else may pass: a device that is busy, or

@@ -121,6 +121,10 @@ func (r *Region) array(slab, a, first, n int) []byte {
 	return r.mem[at+first*s : at+(first+n)*s : at+(first+n)*s]
 }
 
+// SlabMemory returns the memory of all slabs, for a device that may prepare it for transfers. Nobody reads or writes it through
+// this slice.
+func (r *Region) SlabMemory() []byte { return r.mem[r.l.slabs:r.l.total:r.l.total] }
+
 // scores returns the score bytes of rows [first, first+n) of a slab.
 func (r *Region) scores(slab, first, n int) []byte {
 	s := r.g.ScoreBytes

@@ -75,6 +75,27 @@ func TestLayoutPartsDoNotOverlap(t *testing.T) {
 	}
 }
 
+func TestSlabMemoryIsThatOfAllRowsAndScores(t *testing.T) {
+	g := smallGeometry()
+	r := format(t, g)
+	want := 0
+	for slab := range g.Slabs {
+		for _, part := range [][]byte{r.array(slab, 0, 0, g.Capacity), r.scores(slab, 0, g.Capacity)} {
+			for i := range part {
+				part[i] = 0xA5
+			}
+			want += len(part)
+		}
+	}
+	mem := r.SlabMemory()
+	if got := bytes.Count(mem, []byte{0xA5}); got != want {
+		t.Errorf("got %d of the bytes of rows and scores, want %d", got, want)
+	}
+	if len(mem) != g.Slabs*g.layout().slabBytes {
+		t.Errorf("got %d bytes, want %d slabs of %d", len(mem), g.Slabs, g.layout().slabBytes)
+	}
+}
+
 func TestOpenRefusesWhatFormatDidNotFinish(t *testing.T) {
 	g := smallGeometry()
 	cases := []struct {

@@ -43,6 +43,14 @@ type Counter interface {
 	Compiles() (total, late uint64)
 }
 
+// Mapper is implemented by executors that may prepare host memory for transfers, until Close. mapped is false where the device
+// has no such thing.
+type Mapper interface {
+	MapHost(mem []byte) (mapped bool, err error)
+}
+
+var _ Mapper = (*pjrt.Executor)(nil)
+
 // Open returns the executor for the bundle. No bucket is compiled yet. The error wraps executor.ErrPermanent where the same
 // bundle and options would bring it again.
 func Open(b *model.Bundle, o Options) (executor.Executor, error) {
@@ -88,6 +96,7 @@ func openPJRT(b *model.Bundle, o Options) (_ executor.Executor, err error) {
 		PluginPath: o.Plugin, Platform: o.Platform, Program: b.ProgramText, ScoreBytes: m.ScoreBytes(),
 		Depth: o.Depth, DeviceThreads: o.Threads, CPUs: o.CPUs, Log: o.Log,
 		CacheDir: pjrt.CacheDir(o.Cache), Buckets: o.Buckets, Model: m.Name,
+		HostMemory: pjrt.LendRows, // slabs are aligned, and stay as they are until done is called
 	}
 	for _, a := range m.Packed {
 		p.Arrays = append(p.Arrays, pjrt.Array{DType: a.DType, Stride: a.Stride})
