@@ -128,6 +128,11 @@ func pages(t *testing.T) []string {
 	if err != nil || len(names) < 5 {
 		t.Fatalf("find pages: got %v, %v", names, err)
 	}
+	performance, err := filepath.Glob(filepath.Join(root, "docs", "performance", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names = append(names, performance...)
 	for _, more := range []string{"README.md", "CONTRIBUTING.md", "python/README.md", "deploy/plugins/README.md", "bench/README.md"} {
 		if _, err := os.Stat(filepath.Join(root, more)); err == nil {
 			names = append(names, filepath.Join(root, more))
