@@ -3,15 +3,11 @@ package execache
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // DefaultBytes bounds a folder for which nothing else is said.
@@ -34,16 +30,9 @@ func Open(dir string, bytes int64, log *slog.Logger) (*Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open executable cache: %w", err)
 	}
-	root, err := os.OpenRoot(abs)
+	root, err := openFolder(abs, private)
 	if err != nil {
 		return nil, fmt.Errorf("open executable cache: %w", err)
-	}
-	info, err := root.Stat(".")
-	if err == nil {
-		err = private(info)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open executable cache %q: %w", abs, err), root.Close())
 	}
 	if bytes <= 0 {
 		bytes = DefaultBytes
@@ -59,70 +48,14 @@ func (c *Cache) Dir() string { return c.dir }
 // Close ends the use of the folder. Trials must have ended.
 func (c *Cache) Close() error { return c.root.Close() }
 
-// private reports why what is stored there could be the work of another user.
-func private(info fs.FileInfo) error {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return errors.New("its owner is not known")
-	}
-	if want := os.Geteuid(); int(st.Uid) != want {
-		return fmt.Errorf("got owner %d, want %d", st.Uid, want)
-	}
-	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return fmt.Errorf("got mode %v, want one that lets nobody else write", mode)
-	}
-	return nil
-}
-
 // read returns the content of a file that only this user can have written.
 func (c *Cache) read(name string, limit int64) ([]byte, error) {
-	f, err := c.root.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: got %s, want a file", ErrUnusable, info.Mode().Type())
-	}
-	if err := private(info); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
-	}
-	if info.Size() > limit {
-		return nil, fmt.Errorf("%w: got %d bytes, want at most %d", ErrUnusable, info.Size(), limit)
-	}
-	b := make([]byte, info.Size())
-	if _, err := io.ReadFull(f, b); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
-	}
-	return b, nil
+	return readFile(c.root, name, limit, private)
 }
 
-// write makes a file whole or not at all.
-func (c *Cache) write(name string, parts ...[]byte) (err error) {
-	temporary := fmt.Sprintf("%s.%s.tmp", name, unique())
-	f, err := c.root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	for _, p := range parts {
-		if err == nil {
-			_, err = f.Write(p)
-		}
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = c.root.Rename(temporary, name)
-	}
-	if err != nil {
-		_ = c.root.Remove(temporary) // pruning removes it later if this fails
-	}
-	return err
+// write makes a file of the cache whole or not at all.
+func (c *Cache) write(name string, parts ...[]byte) error {
+	return writeFile(c.root, name, 0o600, parts...)
 }
 
 // Load reads the entry of a key. Whatever is then done with its image belongs into a trial.
@@ -140,6 +73,31 @@ func (c *Cache) Load(model string, k Key) (*Entry, error) {
 		return nil, fmt.Errorf("load executable %q: %w", name, err)
 	}
 	return &Entry{Image: image, cache: c, name: name}, nil
+}
+
+// Foreign is an image from elsewhere, such as a shelf, in the form of an entry of this cache, so that it can be tried. It is not
+// stored: a trial that ends badly makes it Bad.
+func (c *Cache) Foreign(model string, k Key, image []byte) *Entry {
+	return &Entry{Image: image, cache: c, name: entryName(model, k)}
+}
+
+// Bad reports whether a trial of a foreign image with this key ended badly here.
+func (c *Cache) Bad(model string, k Key) bool {
+	_, err := c.root.Lstat(entryName(model, k) + badSuffix)
+	return err == nil
+}
+
+// drop removes an entry that must not be read again. Of an image that is not the cache's own, a mark is all that can be made.
+func (c *Cache) drop(name string) {
+	err := c.root.Remove(name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if f, err := c.root.OpenFile(name+badSuffix, os.O_WRONLY|os.O_CREATE, 0o600); err == nil {
+		_ = f.Close() // it is empty
+	} else {
+		c.log.Warn("executable cache cannot be written", "dir", c.dir, "error", err)
+	}
 }
 
 // Store writes the entry of a key and then prunes the folder.

@@ -45,19 +45,42 @@ func (c *Cache) FileDigest(path string) (string, error) {
 	if b, err := c.read(name, 64<<10); err == nil && json.Unmarshal(b, &known) == nil && known.fileState == state && len(known.Digest) == 64 {
 		return known.Digest, nil
 	}
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("digest file %q: %w", path, err)
+	digest, err := digestOf(f, state)
+	if err != nil {
+		return "", err
 	}
-	if after, err := stateOf(f, path); err != nil || after != state {
-		return "", fmt.Errorf("digest file %q: it changed meanwhile", path)
-	}
-	known = digested{state, hex.EncodeToString(h.Sum(nil))}
+	known = digested{state, digest}
 	b, _ := json.Marshal(known) // strings and numbers always have a form
 	if err := c.write(name, b); err != nil {
 		c.log.Warn("digest cannot be remembered", "file", path, "error", err)
 	}
 	return known.Digest, nil
+}
+
+// FileDigest is Cache.FileDigest for those who have no cache: it reads the file every time.
+func FileDigest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("digest file: %w", err)
+	}
+	defer f.Close()
+	state, err := stateOf(f, path)
+	if err != nil {
+		return "", fmt.Errorf("digest file %q: %w", path, err)
+	}
+	return digestOf(f, state)
+}
+
+// digestOf reads a whole file that must still be in the given state at the end.
+func digestOf(f *os.File, state fileState) (string, error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("digest file %q: %w", state.Path, err)
+	}
+	if after, err := stateOf(f, state.Path); err != nil || after != state {
+		return "", fmt.Errorf("digest file %q: it changed meanwhile", state.Path)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 func stateOf(f *os.File, path string) (fileState, error) {

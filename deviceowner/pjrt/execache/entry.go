@@ -11,17 +11,20 @@ import (
 	"io"
 )
 
-// Key is everything that an image depends on. It is comparable.
+// Key is everything that an image depends on. It is comparable. An image that was compiled where there is no device depends on
+// no processor, client and number of threads, and what the plugin's file says of its version says all: Version and Host are
+// empty then, and Devices is not.
 type Key struct {
-	Plugin   string `json:"plugin"`   // digest of the plugin's file
-	API      string `json:"api"`      // version of the PJRT C API that the plugin speaks
-	Platform string `json:"platform"` // as the plugin names it
-	Version  string `json:"version"`  // of the platform, as the plugin states it
-	Device   string `json:"device"`   // kind of device
-	Host     string `json:"host"`     // digest of what this machine's processor can do
-	Options  string `json:"options"`  // digest of compile options, client options, number of threads and environment
-	Program  string `json:"program"`  // digest of the program's text
-	Bucket   int    `json:"bucket"`   // rows
+	Plugin   string `json:"plugin"`            // digest of the plugin's file
+	API      string `json:"api"`               // version of the PJRT C API that the plugin speaks
+	Platform string `json:"platform"`          // as the plugin names it
+	Version  string `json:"version"`           // of the platform, as the plugin states it
+	Device   string `json:"device"`            // kind of device
+	Host     string `json:"host"`              // digest of what this machine's processor can do
+	Options  string `json:"options"`           // digest of compile options, client options, number of threads and environment
+	Program  string `json:"program"`           // digest of the program's text
+	Bucket   int    `json:"bucket"`            // rows
+	Devices  int    `json:"devices,omitempty"` // of the topology that it was compiled for without a device; else 0
 }
 
 const (

@@ -11,14 +11,20 @@ import (
 )
 
 const (
-	generations  = 3         // entries of one model and bucket that are kept
-	maxAge       = time.Hour // of a temporary file, whose writer is gone by then
-	maxNameBytes = 40        // of a model in a file's name
+	generations  = 3                   // entries of one model and bucket that are kept
+	maxAge       = time.Hour           // of a temporary file, whose writer is gone by then
+	maxBadAge    = 30 * 24 * time.Hour // of a mark; its key is out of use by then, or tried once more
+	maxNameBytes = 40                  // of a model in a file's name
 )
 
 // entryName is the file of a key: the model and the bucket for people and for pruning, the key's hash for the rest.
 func entryName(model string, k Key) string {
-	return fmt.Sprintf("%s.b%d.%s%s", fileWord(model), k.Bucket, k.hash(), entrySuffix)
+	return entryFile(model, k.Bucket, k.hash())
+}
+
+// entryFile is a name of an entry: 32 hex digits tell it from others of its model and bucket.
+func entryFile(model string, bucket int, digits string) string {
+	return fmt.Sprintf("%s.b%d.%s%s", fileWord(model), bucket, digits, entrySuffix)
 }
 
 // fileWord makes a name that is one word for the file system and still tells models apart.
@@ -39,6 +45,7 @@ func fileWord(model string) string {
 var (
 	entryPattern    = regexp.MustCompile(`^([A-Za-z0-9_~-]+\.b\d+)\.[0-9a-f]{32}\.exe$`)
 	digestTemporary = regexp.MustCompile(`^digest\.[0-9a-f]{16}\.json\.[0-9-]+\.tmp$`)
+	badPattern      = regexp.MustCompile(`^[A-Za-z0-9_~-]+\.b\d+\.[0-9a-f]{32}\.exe\.bad$`)
 	ownPattern      = regexp.MustCompile(`^([A-Za-z0-9_~-]+\.b\d+\.[0-9a-f]{32}\.exe)\.[0-9-]+(\.trial)?(\.tmp)?$`)
 )
 
@@ -91,7 +98,7 @@ func (c *Cache) prune(now time.Time) {
 			continue
 		}
 		temporary := digestTemporary.MatchString(f.name) || ownPattern.MatchString(f.name) && strings.HasSuffix(f.name, temporarySuffix)
-		if temporary && now.Sub(f.used) > maxAge {
+		if age := now.Sub(f.used); temporary && age > maxAge || badPattern.MatchString(f.name) && age > maxBadAge {
 			_ = c.root.Remove(f.name)
 		}
 	}

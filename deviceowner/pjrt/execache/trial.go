@@ -14,9 +14,10 @@ const (
 	entrySuffix     = ".exe"
 	trialSuffix     = ".trial"
 	temporarySuffix = ".tmp"
+	badSuffix       = ".bad"
 )
 
-// Entry is an entry that was read.
+// Entry is an entry that was read, or a foreign image.
 type Entry struct {
 	Image []byte
 
@@ -61,9 +62,9 @@ func (t *Trial) Accept() {
 	t.Abandon()
 }
 
-// Reject ends the trial of an image that does not work and removes its entry.
+// Reject ends the trial of an image that does not work and removes its entry, or marks it as bad.
 func (t *Trial) Reject() {
-	_ = t.entry.cache.root.Remove(t.entry.name) // likewise
+	t.entry.cache.drop(t.entry.name)
 	t.Abandon()
 }
 
@@ -99,7 +100,7 @@ func (c *Cache) dropIfDead(marker string) {
 	}
 	if entry, ok := entryOf(marker); ok {
 		c.log.Warn("executable dropped: a process died while it tried it", "dir", c.dir, "file", entry)
-		_ = c.root.Remove(entry) // another process may have done so
+		c.drop(entry)
 	}
 	_ = c.root.Remove(marker)
 }
