@@ -236,3 +236,22 @@ func TestLastWordsAreTheCauseOfAnEnd(t *testing.T) {
 		t.Errorf("got %d bytes, want it cut to %d between characters", len(got), maxCause)
 	}
 }
+
+func TestStatusTellsWhereProgramsCameFrom(t *testing.T) {
+	s := testServer(t, nil)
+	s.start()
+	s.awaitReady()
+	owner := openPage(t, s).Owner()
+	for i, source := range []stats.Source{stats.SourceBundle, stats.SourceCache, stats.SourceCompiler} {
+		owner.SetBucketRows(i, 4<<i)
+		owner.SetSource(i, source)
+	}
+	want := []ProgramStatus{{4, "bundle"}, {8, "cache"}, {16, "compiler"}}
+	s.await("three programs", func(st Status) bool { return slices.Equal(st.Programs, want) })
+	if _, page := s.get("/statusz"); !strings.Contains(page, `Programs: 4 <span class="quiet">bundle</span>, 8 <span class="quiet">cache</span>`) {
+		t.Error("the status page does not name the programs")
+	}
+	if _, text := s.get("/statusz?format=json"); !strings.Contains(text, `"source": "bundle"`) {
+		t.Errorf("got %s, want the sources of programs", text)
+	}
+}

@@ -27,6 +27,7 @@ type Status struct {
 	Region     *Memory         `json:"region,omitempty"`
 	Steering   steer.State     `json:"steering"` // how new connections are spread
 	Processes  []ProcessStatus `json:"processes"`
+	Programs   []ProgramStatus `json:"programs,omitempty"`
 	Traffic    Traffic         `json:"traffic"`
 }
 
@@ -42,6 +43,12 @@ type ProcessStatus struct {
 	LastEnd     string    `json:"last_end,omitempty"`
 	Connections int64     `json:"connections"` // open at this frontend
 	Accepted    uint64    `json:"accepted"`    // connections that the processes of this place have accepted
+}
+
+// ProgramStatus is a compiled batch size and where its program came from: "bundle", "cache" or "compiler".
+type ProgramStatus struct {
+	Rows   int    `json:"rows"`
+	Source string `json:"source"`
 }
 
 // Traffic is what went through the server lately.
@@ -139,6 +146,9 @@ func (l *loop) publish(now time.Time) {
 			ps.Connections, ps.Accepted = block.Gauge(stats.OpenConnections), block.Load(stats.Connections)
 		}
 		s.Processes = append(s.Processes, ps)
+	}
+	for _, p := range l.page.Owner().Programs() {
+		s.Programs = append(s.Programs, ProgramStatus{p.Rows, p.Source.String()})
 	}
 	s.Reason = l.reason(now)
 	s.Ready = s.Reason == ""

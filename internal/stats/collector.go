@@ -33,6 +33,7 @@ var (
 	openDesc         = desc("frontend_connections", "Open connections, by frontend.", "frontend")
 	acceptedDesc     = desc("frontend_connections_total", "Connections accepted, by frontend.", "frontend")
 	launchesDesc     = desc("device_launches_total", "Launches by rows of the compiled batch size.", "bucket")
+	programsDesc     = desc("programs", "Compiled batch sizes that are ready, by where their programs came from.", "source")
 	stageDesc        = desc("stage_seconds", "Time that requests spend in each stage.", "stage")
 	batchSizeDesc    = desc("batch_rows", "Rows with a request behind them, a batch.")
 )
@@ -122,6 +123,13 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for rows, n := range c.page.Owner().launchCounts() {
 		count(launchesDesc, n, strconv.Itoa(int(rows)))
+	}
+	var programs [sourceCount]int64
+	for _, p := range c.page.Owner().Programs() {
+		programs[p.Source]++
+	}
+	for s := SourceCompiler; s < sourceCount; s++ {
+		gauge(programsDesc, programs[s], s.String())
 	}
 	for h := range BatchSize {
 		ch <- constHistogram(stageDesc, s.Stage(h), 12, 35, 1e-9, h.String())

@@ -5,6 +5,7 @@
 //
 //   - page: one memfd, a header and a block for each writer.
 //   - block: the words of one writer process: a frontend (up to MaxFrontends), the device owner, or the supervisor.
+//   - program: a compiled batch size, and its source: the compiler, the cache, or the bundle.
 //   - counter: a number that only grows. Some stand in families: requests by API and outcome, launches by bucket.
 //   - gauge: a present amount, such as rows pending. It dies with its process.
 //   - histogram: counts by size, four buckets to each doubling, with the sum of what was observed.
@@ -19,7 +20,7 @@
 //
 // # Layout
 //
-// Little-endian, version 1. Block b starts at 0x80 + b*0x3300; frontends come first, then the owner, then the supervisor.
+// Little-endian, version 2. Block b starts at 0x80 + b*0x3380; frontends come first, then the owner, then the supervisor.
 //
 //	offset  size   field          writer   readers  ordering
 //	0x000       8  magic          creator  all      SYNC(stats-ready): stored last, loaded first
@@ -33,8 +34,9 @@
 //	0x0000  0x500  counters [160]u64
 //	0x0500  0x080  gauges   [16]i64
 //	0x0580  0x080  bucketRows [32]u32, rows of each compiled batch size
-//	0x0600  0x100  launches [32]u64
-//	0x0700 0x2c00  histograms [8] of 0x580: sum u64, padding to a line, [160]u64
+//	0x0600  0x080  bucketSources [32]u32, where the program of each came from
+//	0x0680  0x100  launches [32]u64
+//	0x0780 0x2c00  histograms [8] of 0x580: sum u64, padding to a line, [160]u64
 //
 // # Concurrency
 //

@@ -10,7 +10,7 @@ const (
 	line = 128 // two 64-byte lines: adjacent-line prefetch
 
 	pageMagic   = 0x31737461_74736b72 // "rkstats1"
-	pageVersion = 1
+	pageVersion = 2
 
 	counterSlots   = 160
 	gaugeSlots     = 16
@@ -48,11 +48,12 @@ type histogram struct {
 type Block struct {
 	_ structs.HostLayout
 
-	counters   [counterSlots]atomic.Uint64
-	gauges     [gaugeSlots]atomic.Int64
-	bucketRows [MaxBuckets]atomic.Uint32
-	launches   [MaxBuckets]atomic.Uint64
-	histograms [histogramSlots]histogram
+	counters      [counterSlots]atomic.Uint64
+	gauges        [gaugeSlots]atomic.Int64
+	bucketRows    [MaxBuckets]atomic.Uint32
+	bucketSources [MaxBuckets]atomic.Uint32
+	launches      [MaxBuckets]atomic.Uint64
+	histograms    [histogramSlots]histogram
 }
 
 type layout struct {
@@ -72,10 +73,11 @@ var (
 	_ = [1]struct{}{}[unsafe.Sizeof(header{})-line]
 	_ = [1]struct{}{}[unsafe.Offsetof(Block{}.gauges)-0x500]
 	_ = [1]struct{}{}[unsafe.Offsetof(Block{}.bucketRows)-0x580]
-	_ = [1]struct{}{}[unsafe.Offsetof(Block{}.launches)-0x600]
-	_ = [1]struct{}{}[unsafe.Offsetof(Block{}.histograms)-0x700]
+	_ = [1]struct{}{}[unsafe.Offsetof(Block{}.bucketSources)-0x600]
+	_ = [1]struct{}{}[unsafe.Offsetof(Block{}.launches)-0x680]
+	_ = [1]struct{}{}[unsafe.Offsetof(Block{}.histograms)-0x780]
 	_ = [1]struct{}{}[unsafe.Sizeof(histogram{})-0x580]
-	_ = [1]struct{}{}[unsafe.Sizeof(Block{})-0x3300]
+	_ = [1]struct{}{}[unsafe.Sizeof(Block{})-0x3380]
 	_ = [1]struct{}{}[unsafe.Sizeof(Block{})%line]
 	_ = [1]struct{}{}[unsafe.Offsetof(layout{}.blocks)-line]
 )

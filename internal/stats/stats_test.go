@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -149,10 +150,11 @@ func TestLayoutOffsets(t *testing.T) {
 		"I4/counters":   {unsafe.Offsetof(b.counters), 0},
 		"I4/gauges":     {unsafe.Offsetof(b.gauges), 0x500},
 		"I4/bucketRows": {unsafe.Offsetof(b.bucketRows), 0x580},
-		"I4/launches":   {unsafe.Offsetof(b.launches), 0x600},
-		"I4/histograms": {unsafe.Offsetof(b.histograms), 0x700},
-		"I4/block":      {unsafe.Sizeof(b), 0x3300},
-		"I4/page":       {uintptr(pageBytes), 0x80 + 66*0x3300},
+		"I4/sources":    {unsafe.Offsetof(b.bucketSources), 0x600},
+		"I4/launches":   {unsafe.Offsetof(b.launches), 0x680},
+		"I4/histograms": {unsafe.Offsetof(b.histograms), 0x780},
+		"I4/block":      {unsafe.Sizeof(b), 0x3380},
+		"I4/page":       {uintptr(pageBytes), 0x80 + 66*0x3380},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: got %#x, want %#x", name, c.got, c.want)
@@ -163,7 +165,7 @@ func TestLayoutOffsets(t *testing.T) {
 	if _, err := file.ReadAt(head, 0); err != nil {
 		t.Fatal(err)
 	}
-	want := "72 6b 73 74 61 74 73 31 01 00 00 00 00 33 00 00 42 00 00 00 00 00 00 00"
+	want := "72 6b 73 74 61 74 73 31 02 00 00 00 80 33 00 00 42 00 00 00 00 00 00 00"
 	if got := fmt.Sprintf("% x", head); got != want {
 		t.Errorf("header: got %s, want %s", got, want)
 	}
@@ -296,5 +298,30 @@ func TestRecordingDoesNotAllocate(t *testing.T) {
 		b.Move(PendingRows, 1)
 	}); n != 0 {
 		t.Errorf("got %v allocations, want 0", n)
+	}
+}
+
+func TestProgramsTellWhereTheyCameFrom(t *testing.T) {
+	p, _ := create(t)
+	o := p.Owner()
+	for i, s := range []Source{SourceBundle, SourceCompiler, SourceNone, SourceBundle} {
+		o.SetSource(i, s)
+		o.SetBucketRows(i, 1<<i)
+	}
+	o.SetSource(4, SourceCache) // its rows are not known yet
+	o.SetBucketRows(5, 99)
+	o.SetSource(5, 77) // as a later version might write it
+	want := []Program{{1, SourceBundle}, {2, SourceCompiler}, {8, SourceBundle}}
+	if got := o.Programs(); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	text := `# HELP rankd_programs Compiled batch sizes that are ready, by where their programs came from.
+# TYPE rankd_programs gauge
+rankd_programs{source="bundle"} 2
+rankd_programs{source="cache"} 0
+rankd_programs{source="compiler"} 1
+`
+	if err := promtest.CollectAndCompare(NewCollector(p, 1), strings.NewReader(text), "rankd_programs"); err != nil {
+		t.Error(err)
 	}
 }
