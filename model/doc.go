@@ -16,7 +16,7 @@
 //	    overlap, every index is in range, every product of sizes fits in an int64, every path stays inside the bundle.
 //	I2  A manifest is read strictly: an unknown, repeated, misspelt or missing field is an error that names it.
 //	I3  A bundle appears under its final name whole or not at all; its manifest is the last file that is written.
-//	I4  Digests holds the SHA-256 of every file of the bundle but the manifest.
+//	I4  Digests holds the SHA-256 of every file of the bundle but the manifest and what is in ExecutablesDir.
 //	I5  A tensor that Tensors hands out lies inside the file and is exactly as long as its shape and element type say.
 //
 // # Layout
@@ -26,6 +26,7 @@
 //	weights.safetensors         the dense weights, the first parameters of the program
 //	programs/model.mlir         StableHLO text in which BatchToken stands for the batch size, or one file a bucket
 //	golden/golden.safetensors   one tensor per input, named as clients name it, and "expect.<output>" per output
+//	executables/                compiled programs, added later; package deviceowner/pjrt/execache reads and writes them
 //
 // A safetensors file is: header length N (uint64, little-endian), N bytes of JSON that give each tensor's dtype, shape and
 // place, then the data without gaps, little-endian, row-major.

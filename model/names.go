@@ -5,6 +5,10 @@ const (
 	ManifestFile = "manifest.json"
 	GoldenFile   = "golden/golden.safetensors"
 
+	// ExecutablesDir may hold compiled programs, see package execache. They are added to a complete bundle, so the manifest does
+	// not know them: they have a list of their own.
+	ExecutablesDir = "executables"
+
 	// ExpectPrefix precedes an output's name in the golden file: float32 [N] or [N, k].
 	ExpectPrefix = "expect."
 

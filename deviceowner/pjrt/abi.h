@@ -15,6 +15,7 @@ typedef struct pj_error pj_error;
 typedef struct pj_event pj_event;
 typedef struct pj_client pj_client;
 typedef struct pj_device pj_device;
+typedef struct pj_topology pj_topology;     // devices that need not be there
 typedef struct pj_executable pj_executable; // a compiled program
 typedef struct pj_loaded pj_loaded;         // a compiled program on its device
 typedef struct pj_buffer pj_buffer;
@@ -49,6 +50,12 @@ enum pj_slot {
   pj_buffer_type = 59,
   pj_buffer_dims = 60,
   pj_buffer_download = 70,
+  pj_topology_create = 82,
+  pj_topology_destroy = 83,
+  pj_topology_platform_name = 84,
+  pj_topology_platform_version = 85,
+  pj_topology_devices = 86,
+  pj_compile_for = 89,
   pj_executable_result_types = 90,
   pj_executable_result_dims = 91,
   pj_client_dma_map = 110,
@@ -208,6 +215,28 @@ struct pj_compile {
   const char *options; // a serialized CompileOptionsProto
   size_t options_size;
   pj_loaded *loaded; // out
+};
+
+struct pj_topology_args {
+  size_t struct_size;
+  void *extensions;
+  const char *name;
+  size_t name_size;
+  const struct pj_named *options;
+  size_t option_count;
+  pj_topology *topology; // out
+};
+
+// pj_compile_for_args compiles for a topology rather than for a client.
+struct pj_compile_for_args {
+  size_t struct_size;
+  void *extensions;
+  const pj_topology *topology;
+  const struct pj_program *program;
+  const char *options; // a serialized CompileOptionsProto
+  size_t options_size;
+  pj_client *client;         // none
+  pj_executable *executable; // out
 };
 
 // How long the plugin may use the host's memory that it is given.

@@ -48,6 +48,7 @@ type mapper interface {
 // identity is what the device says about itself and how it was asked to compile.
 type identity struct {
 	API, Platform, Version, Kind string
+	Devices                      int    // that the client or the topology has
 	Options                      []byte // compile options
 }
 

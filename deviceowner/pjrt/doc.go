@@ -12,6 +12,7 @@
 //   - run: one batch from host memory to host memory: upload, execution, download.
 //   - starter: the goroutine that starts runs, in the order of their launches.
 //   - lander: the goroutine that takes the ends of runs that were not over when they had been started.
+//   - target: a kind of device that need not be there, for which the plugin compiles by its description (a topology).
 //
 // # Invariants
 //
@@ -25,7 +26,8 @@
 //	I6  The layouts in abi.h are those of the official header; a test compiles a comparison of every member. A function that
 //	    the plugin's table may lack is asked for before it is called.
 //	I7  An image runs only if everything that its compilation depended on is the same: the plugin's file, its version and kind of
-//	    device, the processor, compile and client options, the number of threads, and the program's text. It must have the
+//	    device, the processor, compile and client options, the number of threads, and the program's text. For one that was compiled
+//	    for a topology, the number of devices takes the place of processor, client options, threads and version. It must have the
 //	    right form. One of at most 16 rows runs on zeros first; the first run of a larger one is a trial (below).
 //
 // # The shim
@@ -59,9 +61,22 @@
 // whose first run fails makes the executor dead, so that there is a next process. A plugin that cannot serialize is asked
 // once a process. A process killed by somebody else in a trial costs one compilation too.
 //
+// With Options.BundleDir, those that came with the model are looked at next, in the same way; the cache comes first since what is
+// in it was compiled here although the bundle was there. One that does not fit is logged with the fields in which its key
+// differs. A bundle is not written to, so the markers of trials lie in the cache, and so does the mark of one that ended badly.
+// Without a cache all programs of the bundle run on zeros when they are loaded. Export makes the entries for this machine's device.
+//
 // Measured on two shared cores with the full dense network (64 MB of weights): 14 ms to load the CPU plugin, 4 ms for its
 // client, 40 ms for the weights, 8 ms an image where a compilation takes 300 to 800 ms. A first run on zeros takes 7 ms for one
 // row, 55 ms for 64 and 2 s for 4096, which is why I7 leaves those of large buckets to their first batch.
+//
+// # Compiling without a device
+//
+// A Target compiles with PJRT_Compile for what PJRT_TopologyDescription_Create describes; no client is opened. XLA's CPU plugin
+// implements neither; libtpu does both, in a process that has TPU_SKIP_MDS_QUERY=1 and never opened a client (QuietEnvironment).
+// libtpu takes a host for one of 2x2 chips, so that the shape of the host is given with the name: all of the topology is one
+// host here. The executable is bound to the topology's device with the smallest number, which is taken for a client's first one. What
+// a topology says of its version need not be what a client says, so it is no part of the key: the plugin's file is.
 //
 // # Processors
 //

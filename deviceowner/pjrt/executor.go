@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"rankd/deviceowner/executor"
+	"rankd/deviceowner/pjrt/execache"
 )
 
 // Executor runs batches on a PJRT device. It implements executor.Executor.
@@ -20,7 +21,8 @@ type Executor struct {
 	depth      int
 	program    func(batch int) ([]byte, error)
 	threads    pinning
-	store      *store // nil: programs are not kept
+	store      *store                       // nil: programs are neither kept nor loaded
+	ownKey     func() (execache.Key, error) // of images, without program and bucket; nil if the device is no storer
 	log        *slog.Logger
 
 	preloads  preloads
@@ -33,6 +35,7 @@ type Executor struct {
 
 	mu       sync.Mutex // guards what follows; Launch takes it shortly, once a batch
 	runners  map[int]runner
+	sources  map[int]Source
 	smallest int // smallest compiled bucket, for the probe
 	launched bool
 	closed   bool
@@ -89,6 +92,13 @@ func New(o Options) (*Executor, error) {
 		return nil, errors.Join(lasting(err), store.close())
 	}
 	e := newExecutor(device, &o, threads, log)
+	if d, ok := device.(storer); ok {
+		client := o.CreateOptions
+		e.ownKey = sync.OnceValues(func() (execache.Key, error) {
+			digest, err := execache.FileDigest(path)
+			return keysOf(digest, d.identify(), client, threads.count).own, err
+		})
+	}
 	if store != nil {
 		store.bind(device.(storer), &o, threads) // beginStore gives one only for such a device
 		e.store = store
@@ -102,14 +112,14 @@ func New(o Options) (*Executor, error) {
 // beginStore opens the store beside the device. It gives nil where none is wanted or possible.
 func beginStore(o *Options, plugin string, log *slog.Logger) <-chan *store {
 	result := make(chan *store, 1)
-	if o.CacheDir == "" || o.open != nil {
+	if o.CacheDir == "" && o.BundleDir == "" || o.open != nil {
 		result <- nil
 		return result
 	}
 	go func() {
 		s, err := openStore(o, plugin, log)
 		if err != nil {
-			log.Warn("executables are not cached", "dir", o.CacheDir, "error", err)
+			log.Warn("executables are neither loaded nor kept", "plugin", plugin, "error", err)
 			s = nil
 		}
 		result <- s
@@ -121,7 +131,7 @@ func beginStore(o *Options, plugin string, log *slog.Logger) <-chan *store {
 func newExecutor(device backend, o *Options, threads pinning, log *slog.Logger) *Executor {
 	e := &Executor{
 		device: device, arrays: o.Arrays, scoreBytes: o.ScoreBytes, depth: o.depth(), program: o.Program,
-		threads: threads, log: log, runners: map[int]runner{},
+		threads: threads, log: log, runners: map[int]runner{}, sources: map[int]Source{},
 	}
 	e.work = make(chan launch, e.depth)
 	e.flights, e.tags = make([]launch, e.depth), make(chan int, e.depth)
@@ -145,7 +155,7 @@ func (e *Executor) Depth() int { return e.depth }
 // Compiles returns how many buckets were compiled, and how many of those after the first Launch, which should be none.
 func (e *Executor) Compiles() (total, late uint64) { return e.compiles.Load(), e.lateCompiles.Load() }
 
-// Compile makes a bucket ready: its program is loaded from the cache, or else compiled and kept there, and run once on
+// Compile makes a bucket ready: its program is loaded from the cache or the bundle, or else compiled and kept, and run once on
 // zeros. A bucket that is ready already is left alone. The plugin cannot be interrupted: ctx is looked at before the work only.
 // The error wraps executor.ErrPermanent if the program cannot be read, is refused by the compiler, or returns another form than
 // the manifest's; what the device says of its own state may pass.
@@ -170,11 +180,12 @@ func (e *Executor) Compile(ctx context.Context, bucket int) error {
 	l := e.preloads.take(bucket)
 	if l == nil {
 		began := time.Now()
-		l = &preload{runner: e.loadPinned(bucket), seconds: time.Since(began).Seconds()}
+		r, source := e.loadPinned(bucket)
+		l = &preload{runner: r, source: source, seconds: time.Since(began).Seconds()}
 	}
 	if l.runner != nil {
-		e.log.Info("bucket ready", "rows", bucket, "source", "cache", "seconds", l.seconds)
-		return e.add(bucket, l.runner)
+		e.log.Info("bucket ready", "rows", bucket, "source", l.source.String(), "seconds", l.seconds)
+		return e.add(bucket, l.runner, l.source)
 	}
 	return e.compileAndSave(bucket)
 }
@@ -198,8 +209,8 @@ func (e *Executor) compileAndSave(bucket int) error {
 		e.log.Error("bucket compiled after the first launch", "bucket", bucket)
 	}
 	e.store.save(bucket, text, r)
-	e.log.Info("bucket ready", "rows", bucket, "source", "compiler", "seconds", time.Since(began).Seconds())
-	return e.add(bucket, r)
+	e.log.Info("bucket ready", "rows", bucket, "source", SourceCompiler.String(), "seconds", time.Since(began).Seconds())
+	return e.add(bucket, r, SourceCompiler)
 }
 
 // compilePinned compiles on the device's processors: the compiler's and the first run's threads are the plugin's too.
@@ -213,23 +224,23 @@ func (e *Executor) compilePinned(bucket int, text []byte) (runner, error) {
 }
 
 // loadPinned loads a bucket's program from the store on the device's processors. It returns nil if there is none that works.
-func (e *Executor) loadPinned(bucket int) runner {
+func (e *Executor) loadPinned(bucket int) (runner, Source) {
 	if e.store == nil {
-		return nil
+		return nil, SourceNone
 	}
 	text, err := e.program(bucket)
 	if err != nil {
-		return nil // the compilation meets and reports the same error
+		return nil, SourceNone // the compilation meets and reports the same error
 	}
 	undo, err := e.threads.apply()
 	if err != nil {
-		return nil
+		return nil, SourceNone
 	}
 	defer undo()
 	return e.store.load(bucket, text)
 }
 
-func (e *Executor) add(bucket int, r runner) error {
+func (e *Executor) add(bucket int, r runner, source Source) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed || e.runners[bucket] != nil {
@@ -239,7 +250,7 @@ func (e *Executor) add(bucket int, r runner) error {
 		}
 		return err
 	}
-	e.runners[bucket] = r
+	e.runners[bucket], e.sources[bucket] = r, source
 	if e.smallest == 0 || bucket < e.smallest {
 		e.smallest = bucket
 	}

@@ -40,6 +40,8 @@ type Options struct {
 	CacheDir string
 	// CacheBytes bounds that folder. 0: DefaultCacheBytes.
 	CacheBytes int64
+	// BundleDir has compiled programs that came with the model, see execache.Shelf. Empty, or no such folder: there are none.
+	BundleDir string
 	// Model groups the programs of one model in the folder; only the last few of each bucket are kept.
 	Model string
 	// Buckets are those for which Compile will be called. New starts to load them from the folder, several at once.

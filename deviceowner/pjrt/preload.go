@@ -19,6 +19,7 @@ type preload struct {
 	bucket  int
 	done    chan struct{} // closed when what follows is final
 	runner  runner        // nil: there is none, or it does not work
+	source  Source        // of runner
 	seconds float64
 }
 
@@ -41,7 +42,7 @@ func (p *preloads) start(e *Executor, buckets []int) {
 		p.workers.Go(func() {
 			for l := range queue {
 				began := time.Now()
-				l.runner = e.loadPinned(l.bucket)
+				l.runner, l.source = e.loadPinned(l.bucket)
 				l.seconds = time.Since(began).Seconds()
 				close(l.done)
 			}

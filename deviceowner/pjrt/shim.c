@@ -113,6 +113,17 @@ void rk_named_bool(struct pj_named *n, bool v) {
   n->value_size = 1;
 }
 
+int rk_describe(const struct pj_api *api, const void *description, int *id, const char **kind, size_t *kind_size, struct rk_failure *f) {
+  ARGS(pj_int, number, value);
+  ARGS(pj_text, text, size);
+  number.object = text.object = description;
+  if (rk_bad(api, rk_invoke(api, pj_description_id, &number), f) || rk_bad(api, rk_invoke(api, pj_description_kind, &text), f))
+    return f->code;
+  *id = number.value;
+  *kind = text.text, *kind_size = text.size;
+  return 0;
+}
+
 // describe finds out what the client is and picks its first device. A client without devices is left to the caller to judge.
 static int describe(struct rk_device *d, struct rk_failure *f) {
   ARGS(pj_text, name, size);
@@ -131,15 +142,7 @@ static int describe(struct rk_device *d, struct rk_failure *f) {
   ARGS(pj_get, description, result);
   description.object = d->device;
   if (rk_bad(d->api, rk_invoke(d->api, pj_device_description, &description), f)) return f->code;
-  ARGS(pj_int, id, value);
-  ARGS(pj_text, kind, size);
-  id.object = kind.object = description.result;
-  if (rk_bad(d->api, rk_invoke(d->api, pj_description_id, &id), f) ||
-      rk_bad(d->api, rk_invoke(d->api, pj_description_kind, &kind), f))
-    return f->code;
-  d->id = id.value;
-  d->kind = kind.text, d->kind_size = kind.size;
-  return 0;
+  return rk_describe(d->api, description.result, &d->id, &d->kind, &d->kind_size, f);
 }
 
 int rk_open(const struct pj_api *api, const struct pj_named *options, size_t option_count, struct rk_device **device, struct rk_failure *f) {
@@ -269,25 +272,29 @@ static pj_executable *executable(struct rk_device *d, pj_loaded *l, struct rk_fa
   return get.result;
 }
 
-static void free_executable(struct rk_device *d, pj_executable *e, struct rk_failure *f) {
+void rk_executable_free(const struct pj_api *api, pj_executable *e, struct rk_failure *f) {
   ARGS(pj_one, gone, object);
   gone.object = e;
-  if (!rk_bad(d->api, rk_invoke(d->api, pj_executable_destroy, &gone), f)) rk_count(rk_programs, -1);
+  if (!rk_bad(api, rk_invoke(api, pj_executable_destroy, &gone), f)) rk_count(rk_programs, -1);
+}
+
+int rk_executable_image(const struct pj_api *api, pj_executable *e, struct rk_image *image, struct rk_failure *f) {
+  ARGS(pj_serialize, args, free_owner);
+  args.executable = e;
+  if (rk_bad(api, rk_invoke(api, pj_executable_serialize, &args), f)) return f->code;
+  image->bytes = args.bytes;
+  image->size = args.size;
+  image->owner = args.owner;
+  image->free_owner = args.free_owner;
+  return 0;
 }
 
 int rk_serialize(struct rk_device *d, pj_loaded *l, struct rk_image *image, struct rk_failure *f) {
   if (!rk_has(d->api, pj_executable_serialize)) return rk_fail(f, 12, "the plugin has no such function"); // 12: unimplemented
   pj_executable *e = executable(d, l, f);
   if (!e) return f->code;
-  ARGS(pj_serialize, args, free_owner);
-  args.executable = e;
-  if (!rk_bad(d->api, rk_invoke(d->api, pj_executable_serialize, &args), f)) {
-    image->bytes = args.bytes;
-    image->size = args.size;
-    image->owner = args.owner;
-    image->free_owner = args.free_owner;
-  }
-  free_executable(d, e, f);
+  rk_executable_image(d->api, e, image, f);
+  rk_executable_free(d->api, e, f);
   return f->code;
 }
 
@@ -315,33 +322,38 @@ static void store_dims(struct rk_form *form, const int64_t *dims, size_t count) 
 }
 
 // result_form asks a program for the form of its first result, which not every plugin tells.
-static void result_form(struct rk_device *d, pj_executable *e, struct rk_form *form) {
-  if (!form->count || !rk_has(d->api, pj_executable_result_types) || !rk_has(d->api, pj_executable_result_dims)) return;
+static void result_form(const struct pj_api *api, pj_executable *e, struct rk_form *form) {
+  if (!form->count || !rk_has(api, pj_executable_result_types) || !rk_has(api, pj_executable_result_dims)) return;
   struct rk_failure ignored = {0}; // a run finds out what the plugin does not tell
   ARGS(pj_result_types, types, count);
   types.executable = e;
   ARGS(pj_result_dims, dims, dim_sizes);
   dims.executable = e;
   dims.count = form->count;
-  if (!rk_bad(d->api, rk_invoke(d->api, pj_executable_result_types, &types), &ignored) &&
-      !rk_bad(d->api, rk_invoke(d->api, pj_executable_result_dims, &dims), &ignored) && types.count == form->count) {
+  if (!rk_bad(api, rk_invoke(api, pj_executable_result_types, &types), &ignored) &&
+      !rk_bad(api, rk_invoke(api, pj_executable_result_dims, &dims), &ignored) && types.count == form->count) {
     form->type = types.types[0];
     store_dims(form, dims.dims, dims.dim_sizes[0]);
   }
   rk_failure_free(&ignored);
 }
 
+int rk_executable_form(const struct pj_api *api, pj_executable *e, struct rk_form *form, struct rk_failure *f) {
+  memset(form, 0, sizeof *form);
+  ARGS(pj_count, args, count);
+  args.object = e;
+  if (rk_bad(api, rk_invoke(api, pj_executable_result_count, &args), f)) return f->code;
+  form->count = args.count;
+  result_form(api, e, form);
+  return 0;
+}
+
 int rk_program_form(struct rk_device *d, pj_loaded *l, struct rk_form *form, struct rk_failure *f) {
   memset(form, 0, sizeof *form);
   pj_executable *e = executable(d, l, f);
   if (!e) return f->code;
-  ARGS(pj_count, args, count);
-  args.object = e;
-  if (!rk_bad(d->api, rk_invoke(d->api, pj_executable_result_count, &args), f)) {
-    form->count = args.count;
-    result_form(d, e, form);
-  }
-  free_executable(d, e, f);
+  rk_executable_form(d->api, e, form, f);
+  rk_executable_free(d->api, e, f);
   return f->code;
 }
 

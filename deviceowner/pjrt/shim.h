@@ -16,7 +16,7 @@ enum { rk_library_unusable = -1, rk_result_unexpected = -2 };
 void rk_failure_free(struct rk_failure *f);
 
 // Objects of the plugin that the shim holds, by kind, in the whole process.
-enum rk_kind { rk_clients, rk_buffers, rk_programs, rk_events, rk_kinds };
+enum rk_kind { rk_clients, rk_buffers, rk_programs, rk_events, rk_topologies, rk_kinds };
 
 long rk_alive(int kind);
 
@@ -92,6 +92,24 @@ struct rk_wait {
   pj_event *event;
   struct rk_failure failure;
 };
+
+// rk_topology describes devices that need not be there. The texts belong to the topology; id and kind are the first device's.
+struct rk_topology {
+  const struct pj_api *api;
+  pj_topology *topology;
+  size_t device_count;
+  int id;
+  const char *platform, *version, *kind;
+  size_t platform_size, version_size, kind_size;
+};
+
+int rk_topology_open(const struct pj_api *api, const char *name, size_t name_size, const struct pj_named *options, size_t option_count,
+                     struct rk_topology **topology, struct rk_failure *f);
+int rk_topology_close(struct rk_topology *t, struct rk_failure *f);
+
+// rk_topology_compile compiles a program and serializes it, and tells its form.
+int rk_topology_compile(struct rk_topology *t, const char *code, size_t code_size, const char *options, size_t options_size,
+                        struct rk_form *form, struct rk_image *image, struct rk_failure *f);
 
 // rk_call is everything that one run of a program needs, made once and used for one run at a time.
 struct rk_call {

@@ -33,4 +33,12 @@ void rk_wait_ready(struct rk_device *d, pj_event *event, struct rk_failure *f);
 void rk_free_event(struct rk_device *d, pj_event *event, struct rk_failure *f);
 void rk_buffer_form(const struct pj_api *api, pj_buffer *b, struct rk_form *form, struct rk_failure *f);
 
+// rk_describe asks what a device is. kind belongs to the description.
+int rk_describe(const struct pj_api *api, const void *description, int *id, const char **kind, size_t *kind_size, struct rk_failure *f);
+
+// What can be done with a program that is on no device. rk_executable_free counts it down.
+int rk_executable_image(const struct pj_api *api, pj_executable *e, struct rk_image *image, struct rk_failure *f);
+int rk_executable_form(const struct pj_api *api, pj_executable *e, struct rk_form *form, struct rk_failure *f);
+void rk_executable_free(const struct pj_api *api, pj_executable *e, struct rk_failure *f);
+
 #endif

@@ -78,6 +78,7 @@ func openShim(path string, o *Options) (*shimDevice, error) {
 		Platform: C.GoStringN(d.c.platform, C.int(d.c.platform_size)),
 		Version:  C.GoStringN(d.c.version, C.int(d.c.version_size)),
 		Kind:     C.GoStringN(d.c.kind, C.int(d.c.kind_size)),
+		Devices:  int(d.c.device_count),
 	}
 	d.name = fmt.Sprintf("pjrt %s (%s, PJRT C API %s)", d.identity.Platform, d.identity.Version, d.identity.API)
 	d.options = compileOptions(int(d.c.id))
@@ -226,7 +227,12 @@ func (d *shimDevice) serialize(r runner) ([]byte, error) {
 	if C.rk_serialize(d.c, r.(*shimProgram).loaded, &image, &f) != 0 {
 		return nil, failure(&f)
 	}
-	defer C.rk_image_free(&image)
+	return takeImage(&image)
+}
+
+// takeImage copies an image and frees it.
+func takeImage(image *C.struct_rk_image) ([]byte, error) {
+	defer C.rk_image_free(image)
 	if image.size == 0 || image.size > 1<<30 {
 		return nil, fmt.Errorf("got an image of %d bytes", image.size)
 	}

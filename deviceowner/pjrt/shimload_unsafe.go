@@ -67,6 +67,7 @@ func objectsAlive() map[string]int {
 	return map[string]int{
 		"clients": int(C.rk_alive(C.rk_clients)), "buffers": int(C.rk_alive(C.rk_buffers)),
 		"programs": int(C.rk_alive(C.rk_programs)), "events": int(C.rk_alive(C.rk_events)),
+		"topologies": int(C.rk_alive(C.rk_topologies)),
 	}
 }
 

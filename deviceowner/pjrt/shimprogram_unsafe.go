@@ -143,13 +143,8 @@ func (p *shimProgram) check(run bool) error {
 	if C.rk_program_form(p.device.c, p.loaded, &form, &f) != 0 {
 		return fmt.Errorf("check program: %w", failure(&f))
 	}
-	if form.count != 1 {
-		return wrong("check program: got %d results, want 1 of float32 %v", form.count, p.wantShape())
-	}
-	if form.known != 0 {
-		if err := p.compare(&form); err != nil || !run {
-			return err
-		}
+	if err := checkForm(&form, p.bucket, p.device.scoreBytes); err != nil || form.known != 0 && !run {
+		return err
 	}
 	rows, free, err := zeroRows(p.device.arrays, p.bucket)
 	if err != nil {
@@ -160,7 +155,7 @@ func (p *shimProgram) check(run bool) error {
 	form = C.struct_rk_form{}
 	err = p.runForm(rows, scores, &form)
 	if form.count != 0 {
-		if wrong := p.compare(&form); wrong != nil {
+		if wrong := compareForm(&form, p.bucket, p.device.scoreBytes); wrong != nil {
 			return wrong
 		}
 	}
@@ -170,19 +165,31 @@ func (p *shimProgram) check(run bool) error {
 	return nil
 }
 
-func (p *shimProgram) wantShape() []int { return []int{p.bucket, p.device.scoreBytes / 4} }
+// checkForm compares what a program says that it returns, as far as it does, with the manifest.
+func checkForm(form *C.struct_rk_form, bucket, scoreBytes int) error {
+	if form.count != 1 {
+		return wrong("check program: got %d results, want 1 of float32 %v", form.count, wantShape(bucket, scoreBytes))
+	}
+	if form.known == 0 {
+		return nil
+	}
+	return compareForm(form, bucket, scoreBytes)
+}
 
-func (p *shimProgram) compare(form *C.struct_rk_form) error {
+func wantShape(bucket, scoreBytes int) []int { return []int{bucket, scoreBytes / 4} }
+
+func compareForm(form *C.struct_rk_form, bucket, scoreBytes int) error {
+	want := wantShape(bucket, scoreBytes)
 	if form.dim_count > C.rk_max_dims {
-		return wrong("check program: got a result of %d dimensions, want float32 %v", form.dim_count, p.wantShape())
+		return wrong("check program: got a result of %d dimensions, want float32 %v", form.dim_count, want)
 	}
 	var shape []int
 	for _, n := range form.dims[:form.dim_count] {
 		shape = append(shape, int(n))
 	}
-	flat := p.device.scoreBytes == 4 && slices.Equal(shape, []int{p.bucket})
-	if form._type != C.pj_f32 || !(flat || slices.Equal(shape, p.wantShape())) {
-		return wrong("check program: got result %s %v, want float32 %v", elementName(int(form._type)), shape, p.wantShape())
+	flat := scoreBytes == 4 && slices.Equal(shape, []int{bucket})
+	if form._type != C.pj_f32 || !(flat || slices.Equal(shape, want)) {
+		return wrong("check program: got result %s %v, want float32 %v", elementName(int(form._type)), shape, want)
 	}
 	return nil
 }

@@ -3,9 +3,7 @@ package pjrt
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -39,47 +37,55 @@ func CacheDir(setting string) string {
 	return filepath.Join(dir, "rankd", "executables")
 }
 
-// store keeps the device's compiled programs in a folder. A nil store keeps none.
+// store has the compiled programs of the device that need not be compiled now: those that this machine keeps in a folder, and
+// those that came with the model. A nil store has none.
 type store struct {
-	cache  *execache.Cache
+	cache  *execache.Cache // nil: none are kept
+	shelf  *execache.Shelf // nil: none came with the model
 	device storer
 	model  string
-	base   execache.Key // without program and bucket
+	plugin string // digest of the plugin
+	keys   keys
 	log    *slog.Logger
 }
 
 // refusals are the plugins of this process that make no images of programs, by digest. They are asked once.
 var refusals sync.Map
 
-// openStore opens the folder for a plugin. It runs beside the opening of the device, since it may have to read the whole plugin.
+// openStore opens the folders for a plugin. It runs beside the opening of the device, since it may have to read the whole plugin.
+// It returns nil if there is neither folder.
 func openStore(o *Options, plugin string, log *slog.Logger) (*store, error) {
-	cache, err := execache.Open(o.CacheDir, o.CacheBytes, log)
-	if err != nil {
-		return nil, err
+	s := &store{model: o.Model, log: log}
+	var err error
+	if o.CacheDir != "" {
+		if s.cache, err = execache.Open(o.CacheDir, o.CacheBytes, log); err != nil {
+			log.Warn("executables are not cached", "dir", o.CacheDir, "error", err)
+		}
 	}
-	digest, err := cache.FileDigest(plugin)
-	if err != nil {
-		return nil, errors.Join(err, cache.Close())
+	if o.BundleDir != "" {
+		if s.shelf, err = execache.OpenShelf(o.BundleDir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			log.Warn("executables of the bundle not used", "dir", o.BundleDir, "error", err)
+		}
 	}
-	return &store{cache: cache, model: o.Model, base: execache.Key{Plugin: digest, Host: hostDigest()}, log: log}, nil
+	switch {
+	case s.cache != nil:
+		s.plugin, err = s.cache.FileDigest(plugin)
+	case s.shelf != nil:
+		s.plugin, err = execache.FileDigest(plugin)
+	default:
+		return nil, nil
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
 }
 
-// bind completes the base of the keys with what the device says.
+// bind completes the keys with what the device says.
 func (s *store) bind(d storer, o *Options, threads pinning) {
 	s.device = d
-	id := d.identify()
-	s.base.API, s.base.Platform, s.base.Version, s.base.Device = id.API, id.Platform, id.Version, id.Kind
-	// What the compiler looks at besides the program. encoding/json writes maps in the order of their keys.
-	text, err := json.Marshal(struct {
-		Compile []byte
-		Client  map[string]any
-		Threads int
-		Flags   []string
-	}{id.Options, o.CreateOptions, threads.count, []string{os.Getenv("XLA_FLAGS"), os.Getenv("LIBTPU_INIT_ARGS")}})
-	if err != nil {
-		text = fmt.Appendf(nil, "%v", o.CreateOptions) // values without a JSON form, such as an infinite float
-	}
-	s.base.Options = digest(text)
+	s.keys = keysOf(s.plugin, d.identify(), o.CreateOptions, threads.count)
+	s.announce()
 }
 
 func digest(b []byte) string {
@@ -102,63 +108,79 @@ func hostDigest() string {
 	return digest([]byte(strings.Join(lines, "")))
 }
 
-func (s *store) key(bucket int, text []byte) execache.Key {
-	k := s.base
-	k.Program, k.Bucket = digest(text), bucket
-	return k
-}
-
 func (s *store) refused() bool {
-	_, refused := refusals.Load(s.base.Plugin)
+	_, refused := refusals.Load(s.plugin)
 	return refused
 }
 
-// load returns the program of an entry, or nil if there is none that works. A program of few rows has been run on zeros by
-// then. A larger one is only known to be the undamaged image of a program that did run, and to have the right form.
-func (s *store) load(bucket int, text []byte) runner {
-	if s == nil || s.refused() {
+// load returns the program of a bucket and where it was, or nil if there is none that works. What this machine compiled comes
+// first: it did so although the bundle was there, or has proved it.
+func (s *store) load(bucket int, text []byte) (runner, Source) {
+	if s == nil {
+		return nil, SourceNone
+	}
+	if r := s.loadCached(bucket, text); r != nil {
+		return r, SourceCache
+	}
+	if r := s.loadBundled(bucket, text); r != nil {
+		return r, SourceBundle
+	}
+	return nil, SourceNone
+}
+
+func (s *store) loadCached(bucket int, text []byte) runner {
+	if s.cache == nil || s.refused() {
 		return nil
 	}
-	entry, err := s.cache.Load(s.model, s.key(bucket, text))
+	entry, err := s.cache.Load(s.model, keyFor(s.keys.own, bucket, text))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	var trial *execache.Trial
+	var r runner
 	if err == nil {
-		trial, err = entry.Try()
+		r, err = s.try(bucket, entry)
 	}
 	if err != nil {
 		s.log.Warn("cached executable not used", "rows", bucket, "dir", s.cache.Dir(), "error", err)
 		return nil
+	}
+	return r
+}
+
+// try makes a program of an image. One of few rows has been run on zeros by then. A larger one is only known to have the right
+// form and to be undamaged; its first run is a trial too.
+func (s *store) try(bucket int, entry *execache.Entry) (runner, error) {
+	trial, err := entry.Try()
+	if err != nil {
+		return nil, err
 	}
 	run := bucket <= provenRows
 	r, err := s.device.load(bucket, entry.Image, run)
 	if err != nil {
 		trial.Reject()
-		s.log.Warn("cached executable not used", "rows", bucket, "dir", s.cache.Dir(), "error", err)
-		return nil
+		return nil, err
 	}
 	trial.Accept()
 	if run {
-		return r
+		return r, nil
 	}
 	entry.Image = nil
-	return &unproven{runner: r, entry: entry}
+	return &unproven{runner: r, entry: entry}, nil
 }
 
 // save makes an entry of a compiled program. That it cannot is no reason not to serve.
 func (s *store) save(bucket int, text []byte, r runner) {
-	if s == nil || s.refused() {
+	if s == nil || s.cache == nil || s.refused() {
 		return
 	}
 	image, err := s.device.serialize(r)
 	if err != nil {
-		if _, known := refusals.LoadOrStore(s.base.Plugin, true); !known {
+		if _, known := refusals.LoadOrStore(s.plugin, true); !known {
 			s.log.Warn("plugin does not serialize executables, they will be compiled at every start", "device", s.device.describe(), "error", err)
 		}
 		return
 	}
-	if err := s.cache.Store(s.model, s.key(bucket, text), image); err != nil {
+	if err := s.cache.Store(s.model, keyFor(s.keys.own, bucket, text), image); err != nil {
 		s.log.Warn("executable not cached", "bucket", bucket, "dir", s.cache.Dir(), "error", err)
 	}
 }
@@ -167,5 +189,12 @@ func (s *store) close() error {
 	if s == nil {
 		return nil
 	}
-	return s.cache.Close()
+	var errs []error
+	if s.cache != nil {
+		errs = append(errs, s.cache.Close())
+	}
+	if s.shelf != nil {
+		errs = append(errs, s.shelf.Close())
+	}
+	return errors.Join(errs...)
 }

@@ -17,13 +17,19 @@ import (
 // keepingDevice is a brokenDevice that makes images: the image of a program is "image".
 type keepingDevice struct {
 	brokenDevice
-	refuse  error // of serialize
-	spoiled error // of load
-	asked   int   // calls of serialize
-	loads   []bool
+	refuse   error    // of serialize
+	spoiled  error    // of load
+	asked    int      // calls of serialize
+	identity identity // API and Platform are there if it is zero
+	loads    []bool
 }
 
-func (d *keepingDevice) identify() identity { return identity{API: "0.1", Platform: "test"} }
+func (d *keepingDevice) identify() identity {
+	if d.identity.Platform == "" {
+		return identity{API: "0.1", Platform: "test"}
+	}
+	return d.identity
+}
 
 func (d *keepingDevice) serialize(runner) ([]byte, error) {
 	d.asked++
@@ -41,12 +47,18 @@ func (d *keepingDevice) load(bucket int, image []byte, run bool) (runner, error)
 // keeping makes an executor over d that keeps its programs in dir. plugin stands for the plugin's file.
 func keeping(t *testing.T, d *keepingDevice, dir, plugin string, log *slog.Logger) *Executor {
 	t.Helper()
+	return keepingWith(t, d, dir, "", plugin, log)
+}
+
+// keepingWith is keeping with a bundle.
+func keepingWith(t *testing.T, d *keepingDevice, dir, bundle, plugin string, log *slog.Logger) *Executor {
+	t.Helper()
 	d.goroutines = newGoroutines()
 	if d.err == nil {
 		d.err = func(int) error { return nil }
 	}
 	o := Options{
-		Arrays: []Array{{dtype.Float32, 64}}, ScoreBytes: 4, Depth: 1, CacheDir: dir,
+		Arrays: []Array{{dtype.Float32, 64}}, ScoreBytes: 4, Depth: 1, CacheDir: dir, BundleDir: bundle,
 		Program: func(int) ([]byte, error) { return []byte("x"), nil },
 	}
 	e := newExecutor(d, &o, pinning{}, log)

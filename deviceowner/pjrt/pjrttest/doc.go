@@ -2,7 +2,7 @@
 //
 // # Nouns
 //
-//   - plugin: the CPU plugin that deploy/plugins installs.
+//   - plugin: the CPU plugin, or libtpu, that deploy/plugins installs.
 //
 // # Invariants
 //
@@ -10,5 +10,5 @@
 //
 // # Failure
 //
-// With RANKD_REQUIRE_PLUGIN set, as in CI, a missing plugin fails the test instead.
+// With RANKD_REQUIRE_PLUGIN set, as in CI, a missing CPU plugin fails the test instead; with RANKD_REQUIRE_TPU_PLUGIN, a missing libtpu.
 package pjrttest
