@@ -6,6 +6,7 @@ SHELL := /bin/bash
 BUILD   := .build
 BIN     := $(BUILD)/bin/rankd
 PLUGIN  := $(BUILD)/plugins/cpu/pjrt_c_api_cpu_plugin.so
+TPU_PLUGIN := $(BUILD)/plugins/tpu/libtpu.so
 VENV    := .venv
 PYTHON  := python3
 # Inputs, not seconds: a run by time now and then fails at its end with nothing but "context deadline exceeded".
@@ -143,6 +144,9 @@ build: $(BIN) ## build the binary into .build/bin
 .PHONY: plugin
 plugin: $(PLUGIN) ## install the pinned PJRT plugin for the CPU into .build/plugins
 
+.PHONY: plugin-tpu
+plugin-tpu: $(TPU_PLUGIN) ## install libtpu too (467 MB), which compiles for TPUs that are elsewhere; tests with it then run
+
 .PHONY: clean
 clean: ## remove what make made
 	rm -rf $(BUILD) $(VENV)
@@ -155,6 +159,10 @@ $(BIN): $(GO_FILES) go.mod go.sum
 
 $(PLUGIN): deploy/plugins/requirements-cpu.txt
 	deploy/plugins/install_plugin.sh cpu
+	@touch $@
+
+$(TPU_PLUGIN): deploy/plugins/requirements-tpu.txt
+	deploy/plugins/install_plugin.sh tpu
 	@touch $@
 
 # The virtual environment of the target's folder, with the packages of the first prerequisite.

@@ -26,6 +26,7 @@ type Settings struct {
 	Platform      string `flag:"platform" oneof:"cpu|cuda|tpu" help:"which PJRT plugin to look for"`
 	Plugin        string `flag:"plugin" help:"path of the PJRT plugin; empty: the installed one of the platform"`
 	Executables   string `flag:"executable-cache" help:"directory that keeps compiled programs for the next start, written by this user alone; auto: executables in the service's or the user's cache directory; empty: none is kept"`
+	IgnoreBundled bool   `flag:"ignore-bundle-executables" help:"compile although the bundle has executables for this device"`
 	DeviceThreads int    `flag:"device-threads" min:"0" max:"1024" unit:"threads" help:"threads of the cpu platform; 0: as many as owner-cpus allows"`
 	OwnerCPUs     []int  `flag:"owner-cpus" unit:"CPU numbers" help:"CPUs on which the device owner and the cpu platform's threads run; empty: all"`
 

@@ -139,7 +139,8 @@ func unlessStopped(ctx context.Context, err error) error {
 	return err
 }
 
-// openDevice opens the executor and makes every bucket ready: loaded from the cache, or compiled, which may take seconds each.
+// openDevice opens the executor and makes every bucket ready: loaded from the cache or the bundle, or compiled, which may take
+// seconds each.
 func openDevice(ctx context.Context, cfg *Config, counters *stats.Block, log *slog.Logger) (executor.Executor, []int, error) {
 	bundle, err := model.Open(cfg.Model)
 	if err != nil {
@@ -149,7 +150,7 @@ func openDevice(ctx context.Context, cfg *Config, counters *stats.Block, log *sl
 	began := time.Now()
 	exec, err := device.Open(bundle, device.Options{
 		Kind: cfg.Executor, Depth: cfg.PipelineDepth, Plugin: cfg.Plugin, Platform: cfg.Platform, Threads: cfg.DeviceThreads,
-		CPUs: cfg.OwnerCPUs, Cache: cfg.Executables, Buckets: buckets, Log: log,
+		CPUs: cfg.OwnerCPUs, Cache: cfg.Executables, Bundled: !cfg.IgnoreBundled, Buckets: buckets, Log: log,
 		SimCall: cfg.SimCall, SimRow: cfg.SimRow, SimTransfer: cfg.SimTransfer, SimFull: cfg.SimVerify == "full",
 	})
 	if err != nil {
@@ -163,11 +164,34 @@ func openDevice(ctx context.Context, cfg *Config, counters *stats.Block, log *sl
 			return nil, nil, errors.Join(err, exec.Close())
 		}
 	}
+	log.LogAttrs(ctx, slog.LevelInfo, "buckets ready", append(readiness(exec, buckets, counters), slog.Float64("seconds", time.Since(began).Seconds()))...)
+	return exec, buckets, nil
+}
+
+// readiness counts and names the buckets by where their programs came from.
+func readiness(exec executor.Executor, buckets []int, counters *stats.Block) []slog.Attr {
 	var compiled uint64
 	if c, ok := exec.(device.Counter); ok {
 		compiled, _ = c.Compiles()
 	}
 	counters.Add(stats.CompilesBefore, compiled)
-	log.Info("buckets ready", "buckets", len(buckets), "compiled", compiled, "seconds", time.Since(began).Seconds())
-	return exec, buckets, nil
+	attrs := []slog.Attr{slog.Int("buckets", len(buckets)), slog.Uint64("compiled", compiled)}
+	s, ok := exec.(device.Sourcer)
+	if !ok {
+		return attrs
+	}
+	from := map[stats.Source][]int{}
+	for i, b := range buckets {
+		source := s.Source(b)
+		if i < stats.MaxBuckets { // NewLoop refuses more
+			counters.SetSource(i, source)
+		}
+		from[source] = append(from[source], b)
+	}
+	for _, source := range []stats.Source{stats.SourceBundle, stats.SourceCache, stats.SourceCompiler} {
+		if len(from[source]) > 0 {
+			attrs = append(attrs, slog.Any("from_"+source.String(), from[source]))
+		}
+	}
+	return attrs
 }

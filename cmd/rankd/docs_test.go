@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"rankd/deviceowner"
+	"rankd/deviceowner/pjrt/execache"
 	"rankd/frontend"
 	"rankd/internal/config"
 	"rankd/model"
@@ -58,6 +59,7 @@ func flagTables() map[string]string {
 		"inspect":           inspect.PersistentFlags(),
 		"model create-demo": newCreateDemo().Flags(),
 		"model check":       newModelCheck().Flags(),
+		"model compile":     newModelCompile().Flags(),
 		"predict":           newPredict().Flags(),
 	} {
 		tables[name] = toolTable(flags)
@@ -363,6 +365,15 @@ func TestContributingNamesEveryMakeTargetAndLintRule(t *testing.T) {
 			if want := fmt.Sprintf(c.row, m[1]); m[1] != "help" && !strings.Contains(text, want) {
 				t.Errorf("CONTRIBUTING.md: want %s, from %s", want, file)
 			}
+		}
+	}
+}
+
+func TestBundlePageNamesEveryFieldOfTheListOfExecutables(t *testing.T) {
+	text := page(t, "docs/bundle.md")
+	for _, field := range append(jsonFields("executables[]", reflect.TypeFor[execache.Item]()), jsonFields("", reflect.TypeFor[execache.Key]())...) {
+		if !strings.HasPrefix(field, "executables[].key.") && !strings.Contains(text, "| `"+field+"` |") {
+			t.Errorf("docs/bundle.md: want a row of a table for `%s`", field)
 		}
 	}
 }

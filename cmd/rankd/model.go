@@ -20,10 +20,10 @@ import (
 func newModel() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "model",
-		Short:   "make, check and shrink model bundles",
+		Short:   "make, check, compile and shrink model bundles",
 		GroupID: "tools",
 	}
-	cmd.AddCommand(newCreateDemo(), newModelCheck(), newQuantize())
+	cmd.AddCommand(newCreateDemo(), newModelCheck(), newModelCompile(), newModelCompileChild(), newQuantize())
 	return cmd
 }
 
@@ -98,8 +98,9 @@ func newModelCheck() *cobra.Command {
 		Use:   "check DIR",
 		Short: "check a bundle, and that its programs treat rows independently",
 		Long: `Check the bundle in DIR: the manifest, every file's digest, names, types and shapes of all
-tensors. Then run the programs on random rows: permuting the rows must permute the scores, and
-padding filled with NaN must change nothing, since a batch holds rows of many requests.`,
+tensors, and the executables that "rankd model compile" has stored. Then run the programs on random
+rows: permuting the rows must permute the scores, and padding filled with NaN must change nothing,
+since a batch holds rows of many requests.`,
 		Args: arguments("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(fromEnvironment(cmd.Flags()), config.Check(&c)); err != nil {
@@ -127,6 +128,9 @@ func (c *checkConfig) run(ctx context.Context, dir string, progress, out io.Writ
 		return err
 	}
 	fmt.Fprintf(out, "files: %d, digests and tensors are right\n", len(b.Manifest.Digests))
+	if err := checkExecutables(b, out); err != nil {
+		return err
+	}
 	if c.NoRun {
 		return nil
 	}

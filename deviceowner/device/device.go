@@ -8,7 +8,9 @@ import (
 
 	"rankd/deviceowner/executor"
 	"rankd/deviceowner/pjrt"
+	"rankd/deviceowner/pjrt/execache"
 	"rankd/deviceowner/sim"
+	"rankd/internal/stats"
 	"rankd/model"
 )
 
@@ -28,6 +30,7 @@ type Options struct {
 	Threads  int    // PJRT: threads of a CPU device; 0: as many as CPUs allow
 	CPUs     []int  // PJRT: processors of the device's threads; empty: those of this process
 	Cache    string // PJRT: folder of compiled programs, see pjrt.CacheDir; empty: none are kept
+	Bundled  bool   // PJRT: load the executables that came with the bundle, see model.ExecutablesDir
 	Buckets  []int  // PJRT: buckets that will be compiled; those in the folder start to load during Open
 
 	SimCall     time.Duration // simulated: device time a launch
@@ -50,6 +53,16 @@ type Mapper interface {
 }
 
 var _ Mapper = (*pjrt.Executor)(nil)
+
+// Sourcer is implemented by the PJRT kind: where the program of a bucket that is ready came from.
+type Sourcer interface {
+	Source(bucket int) stats.Source
+}
+
+// Exporter is implemented by the PJRT kind: the image of a compiled bucket, and the key under which one of the same options finds it.
+type Exporter interface {
+	Export(bucket int) (execache.Key, []byte, error)
+}
 
 // Open returns the executor for the bundle. No bucket is compiled yet. The error wraps executor.ErrPermanent where the same
 // bundle and options would bring it again.
@@ -97,6 +110,9 @@ func openPJRT(b *model.Bundle, o Options) (_ executor.Executor, err error) {
 		Depth: o.Depth, DeviceThreads: o.Threads, CPUs: o.CPUs, Log: o.Log,
 		CacheDir: pjrt.CacheDir(o.Cache), Buckets: o.Buckets, Model: m.Name,
 		HostMemory: pjrt.LendRows, // slabs are aligned, and stay as they are until done is called
+	}
+	if o.Bundled {
+		p.BundleDir = b.Path(model.ExecutablesDir)
 	}
 	for _, a := range m.Packed {
 		p.Arrays = append(p.Arrays, pjrt.Array{DType: a.DType, Stride: a.Stride})

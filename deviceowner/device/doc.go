@@ -6,6 +6,7 @@
 //   - kind: KindPJRT or KindSim.
 //   - bundle: the model on disk; its weights are read during Open only, its programs at every Compile.
 //   - cache: the folder in which a PJRT device keeps compiled programs for the next process; see the pjrt package.
+//   - executables: compiled programs that came with the bundle, for a PJRT device.
 //
 // # Invariants
 //
