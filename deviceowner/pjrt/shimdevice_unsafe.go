@@ -55,13 +55,9 @@ var (
 
 // openShim loads the plugin, opens its client and uploads the weights. The caller has set the thread's processors.
 func openShim(path string, o *Options) (*shimDevice, error) {
-	if err := checkLibrary(path); err != nil {
-		return nil, err
-	}
-	quietPlugin()
-	plugin, err := loadPlugin(path)
+	plugin, err := openPlugin(path)
 	if err != nil {
-		return nil, notLoaded(path, err)
+		return nil, err
 	}
 	options, free, err := namedValues(o.CreateOptions)
 	if err != nil {

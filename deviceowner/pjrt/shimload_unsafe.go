@@ -27,6 +27,19 @@ var plugins = struct {
 	loaded map[string]*shimPlugin
 }{loaded: map[string]*shimPlugin{}}
 
+// openPlugin checks the file, asks the plugin to be quiet, and loads it.
+func openPlugin(path string) (*shimPlugin, error) {
+	if err := checkLibrary(path); err != nil {
+		return nil, err
+	}
+	quietPlugin()
+	p, err := loadPlugin(path)
+	if err != nil {
+		return nil, notLoaded(path, err)
+	}
+	return p, nil
+}
+
 func loadPlugin(path string) (*shimPlugin, error) {
 	plugins.mu.Lock()
 	defer plugins.mu.Unlock()

@@ -36,13 +36,9 @@ func OpenTarget(o TargetOptions) (*Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkLibrary(path); err != nil {
-		return nil, err
-	}
-	quietPlugin()
-	plugin, err := loadPlugin(path)
+	plugin, err := openPlugin(path)
 	if err != nil {
-		return nil, notLoaded(path, err)
+		return nil, err
 	}
 	t, err := openTopology(plugin, o.Topology, topologyOptions(o.Platform, o.Topology))
 	if err != nil {

@@ -30,15 +30,11 @@ type digested struct {
 // FileDigest returns the hex SHA-256 of a large file that seldom changes. The cache remembers it for as long as the file's
 // size, inode and times stay the same.
 func (c *Cache) FileDigest(path string) (string, error) {
-	f, err := os.Open(path)
+	f, state, err := openState(path)
 	if err != nil {
-		return "", fmt.Errorf("digest file: %w", err)
+		return "", err
 	}
 	defer f.Close()
-	state, err := stateOf(f, path)
-	if err != nil {
-		return "", fmt.Errorf("digest file %q: %w", path, err)
-	}
 	sum := sha256.Sum256([]byte(path))
 	name := "digest." + hex.EncodeToString(sum[:8]) + ".json"
 	var known digested
@@ -59,16 +55,26 @@ func (c *Cache) FileDigest(path string) (string, error) {
 
 // FileDigest is Cache.FileDigest for those who have no cache: it reads the file every time.
 func FileDigest(path string) (string, error) {
-	f, err := os.Open(path)
+	f, state, err := openState(path)
 	if err != nil {
-		return "", fmt.Errorf("digest file: %w", err)
+		return "", err
 	}
 	defer f.Close()
+	return digestOf(f, state)
+}
+
+// openState opens a file and notes its state. The caller closes it.
+func openState(path string) (*os.File, fileState, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fileState{}, fmt.Errorf("digest file: %w", err)
+	}
 	state, err := stateOf(f, path)
 	if err != nil {
-		return "", fmt.Errorf("digest file %q: %w", path, err)
+		_ = f.Close() // it was only read
+		return nil, fileState{}, fmt.Errorf("digest file %q: %w", path, err)
 	}
-	return digestOf(f, state)
+	return f, state, nil
 }
 
 // digestOf reads a whole file that must still be in the given state at the end.
