@@ -100,10 +100,10 @@ PRICE_PER_HOUR ?= 0.10
 bench: $(PLUGIN) ## measure on this machine, under an hour each: BENCH_PARTS="sim server cpu" (servers compared; rankd alone; on the CPU platform)
 	@for part in $(BENCH_PARTS); do \
 	  case $$part in \
-	    sim) bench/run_benchmark.sh --platform sim --arms rankd,rankd-nobatch,py,py-batch,py-mp,py-mp-batch,py-mp-batch-shared,cpp-batch ;; \
+	    sim) bench/run_benchmark.sh --platform sim --arms rankd,rankd-nobatch,rankd-int8,py,py-batch,py-mp,py-mp-batch,py-mp-batch-shared,cpp-batch ;; \
 	    server) bench/run_benchmark.sh --platform sim --name server --parts capacity,overload,ablation --price-per-hour $(PRICE_PER_HOUR) ;; \
 	    cpu) bench/run_benchmark.sh --platform cpu --concurrencies 1,16,64 --repeats 1 --duration 8s --warmup 2s ;; \
-	    shared) bench/run_benchmark.sh --platform sim --workload shared-user --arms rankd,py,py-batch,py-mp,py-mp-batch-shared,cpp-batch ;; \
+	    shared) bench/run_benchmark.sh --platform sim --workload shared-user --arms rankd,rankd-int8,py,py-batch,py-mp,py-mp-batch-shared,cpp-batch ;; \
 	    *) echo "make: BENCH_PARTS: got $$part, want some of sim, server, cpu, shared" >&2; exit 2 ;; \
 	  esac || exit $$?; \
 	done

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -108,7 +107,7 @@ func scorer(b *model.Bundle, executor string) (func(dst []float32, pooled [][]fl
 			l.Score(dst, reference.PackedRow(b.Manifest, pooled, dense), 0, false)
 		}, nil
 	}
-	network, err := openNetwork(b)
+	network, err := reference.OpenNetwork(b)
 	if err != nil {
 		return nil, err
 	}
@@ -117,16 +116,4 @@ func scorer(b *model.Bundle, executor string) (func(dst []float32, pooled [][]fl
 			dst[i] = float32(v)
 		}
 	}, nil
-}
-
-func openNetwork(b *model.Bundle) (reference.Network, error) {
-	d, first := reference.OpenDCNv2(b)
-	if first == nil {
-		return d.Forward, nil
-	}
-	r, second := reference.OpenReadout(b)
-	if second == nil {
-		return r.Forward, nil
-	}
-	return nil, fmt.Errorf("open reference network of model %q: it is none of those that are known: %w", b.Manifest.Name, errors.Join(first, second))
 }

@@ -136,7 +136,8 @@ func rank(name string) int {
 
 const (
 	product = "rankd"
-	null    = "null" // a server that does nothing
+	narrow  = "rankd-int8" // with tables of int8
+	null    = "null"       // a server that does nothing
 )
 
 func isPython(name string) bool { return strings.HasPrefix(name, "py") }

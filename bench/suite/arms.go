@@ -28,6 +28,7 @@ type arm struct {
 	kind kind
 	flag string // what makes it this one: flags of rankd, or --arm of the others
 	many bool   // it has a number of processes that is to be chosen
+	rows string // type of its tables' rows; "": the demo's own, float32
 }
 
 // null is the server that does nothing. It is measured to know the client and the machine, not compared.
@@ -37,16 +38,17 @@ const null = "null"
 const shared = "-shared"
 
 var arms = []arm{
-	{"rankd", "rankd with its defaults", product, "", true},
-	{"rankd-nobatch", "rankd, each request a batch of its own", product, "--batching=off", true},
-	{"py", "Python, one process, 8 gRPC threads, each request by itself", python, "py", false},
-	{"py-batch", "the same with a batcher (1 ms, 4096 rows)", python, "py-batch", false},
-	{"py-mp", "Python, frontend processes with tables of their own and one device owner, each request by itself", python, "py-mp", true},
-	{"py-mp-batch", "the same with a batcher a frontend", python, "py-mp-batch", true},
-	{"py-mp" + shared, "py-mp, but one copy of the tables for all frontends", python, "py-mp", true},
-	{"py-mp-batch" + shared, "py-mp-batch, but one copy of the tables for all frontends", python, "py-mp-batch", true},
-	{"cpp-batch", "C++ gRPC, one process, all cores, a shared batcher (1 ms, powers of two)", cpp, "cpp-batch", false},
-	{null, "a server that does nothing", nothing, "", false},
+	{"rankd", "rankd with its defaults", product, "", true, ""},
+	{"rankd-nobatch", "rankd, each request a batch of its own", product, "--batching=off", true, ""},
+	{"rankd-int8", "rankd, rows of tables as int8 with a scale and a bias each; its scores are compared with those of such rows", product, "", true, "int8"},
+	{"py", "Python, one process, 8 gRPC threads, each request by itself", python, "py", false, ""},
+	{"py-batch", "the same with a batcher (1 ms, 4096 rows)", python, "py-batch", false, ""},
+	{"py-mp", "Python, frontend processes with tables of their own and one device owner, each request by itself", python, "py-mp", true, ""},
+	{"py-mp-batch", "the same with a batcher a frontend", python, "py-mp-batch", true, ""},
+	{"py-mp" + shared, "py-mp, but one copy of the tables for all frontends", python, "py-mp", true, ""},
+	{"py-mp-batch" + shared, "py-mp-batch, but one copy of the tables for all frontends", python, "py-mp-batch", true, ""},
+	{"cpp-batch", "C++ gRPC, one process, all cores, a shared batcher (1 ms, powers of two)", cpp, "cpp-batch", false, ""},
+	{null, "a server that does nothing", nothing, "", false, ""},
 }
 
 func armByName(name string) (arm, bool) {
@@ -151,9 +153,10 @@ func (v *variant) memory(tables int64) int64 {
 // launch says how the variant is started.
 func (s *suite) launch(v *variant) launch.Options {
 	o := launch.Options{CPUs: s.o.ServerCPUs}
+	dir := s.o.dirOf(v.rows)
 	switch v.kind {
 	case product:
-		o.Binary, o.Model = s.o.Rankd, s.model
+		o.Binary, o.Model = s.o.Rankd, dir
 		o.Flags = append(s.o.Executor(), fmt.Sprintf("--frontends=%d", v.processes), fmt.Sprintf("--frontend-threads=%d", v.threads))
 		if v.flag != "" {
 			o.Flags = append(o.Flags, v.flag)
@@ -163,7 +166,7 @@ func (s *suite) launch(v *variant) launch.Options {
 		if s.o.Simulated() {
 			device = Sim
 		}
-		o.Command = []string{s.python, "-m", "rankd_bench_py", "--arm", v.flag, "--model", s.model, "--listen", launch.Listen, "--device", device}
+		o.Command = []string{s.python, "-m", "rankd_bench_py", "--arm", v.flag, "--model", dir, "--listen", launch.Listen, "--device", device}
 		if v.processes > 0 {
 			o.Command = append(o.Command, "--num_processes", fmt.Sprint(v.processes))
 		}
@@ -176,7 +179,7 @@ func (s *suite) launch(v *variant) launch.Options {
 		}
 		o.Health = true
 	case cpp:
-		o.Command = []string{s.cpp, "--model", s.model, "--listen", launch.Listen, "--num_threads", fmt.Sprint(len(s.o.ServerCPUs))}
+		o.Command = []string{s.cpp, "--model", dir, "--listen", launch.Listen, "--num_threads", fmt.Sprint(len(s.o.ServerCPUs))}
 		o.Health = true
 	case nothing:
 		o.Command = []string{s.o.Rankd, "bench", "null-server", "--listen", launch.Listen, "--threads", fmt.Sprint(len(s.o.ServerCPUs))}

@@ -7,6 +7,7 @@
 //   - variant: an arm with a number of processes and threads. Where an arm has several, all are swept briefly; each number of examples
 //     a request is then measured with the variant that was best at it.
 //   - workload: what the examples of a request have to do with each other, see package exam; one for the whole comparison.
+//   - bundle: the model that an arm serves: the same for all of them, but for arms whose rows are of a narrower type.
 //   - point: a load (callers, or a share of the arm's own peak) with a number of examples a request.
 //   - session: a variant from its start to its end, with the points that are measured meanwhile.
 //   - plan: all sessions in their order. Arms are interleaved: every repeat goes through all of them, beginning with another one.

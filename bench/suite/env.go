@@ -14,6 +14,7 @@ import (
 	"rankd/bench/gauges"
 	"rankd/bench/launch"
 	"rankd/bench/load"
+	"rankd/model"
 )
 
 const environmentName = "env.txt"
@@ -36,7 +37,7 @@ func (s *suite) environment() string {
 	line("load average", "%s (before the run)", firstLine("/proc/loadavg"))
 	line("go", "%s, GOMAXPROCS %d in the client, GOGC %s", runtime.Version(), runtime.GOMAXPROCS(0), orDefault(os.Getenv("GOGC"), "100"))
 	line("python", "%s", s.pythonVersions())
-	line("model", "DLRM-DCNv2, tables of at most %d rows, %d MiB", s.o.MaxVocab, s.tableBytes()>>20)
+	line("model", "DLRM-DCNv2, tables of at most %d rows, %d MiB", s.o.MaxVocab, tableBytes(s.o.Model())>>20)
 	if s.o.Simulated() {
 		line("accelerator", "simulated: 350 µs a batch and 1.5 µs a row, 2 batches in flight, for every server")
 	} else {
@@ -156,4 +157,13 @@ func sizesOf(server *launch.Server, v *variant) *load.Sizes {
 		return nil
 	}
 	return &load.Sizes{Tables: int64(values["rankd_table_bytes"]), Region: int64(values["rankd_region_bytes"]), Frontends: v.processes}
+}
+
+// tableBytes is the size of a model's tables; 0: not known.
+func tableBytes(dir string) int64 {
+	b, err := model.Open(dir)
+	if err != nil {
+		return 0
+	}
+	return b.Manifest.TableBytes()
 }

@@ -66,7 +66,7 @@ func (s *suite) sweeps(arms []arm) []session {
 // fitting lists the variants whose tables fit into the machine's memory.
 func (s *suite) fitting(a arm) []*variant {
 	room := memAvailable()
-	tables := s.tableBytes()
+	tables := tableBytes(s.o.dirOf(a.rows))
 	return slices.DeleteFunc(s.o.variants(a), func(v *variant) bool {
 		need := v.memory(tables)
 		if need == tables || room == 0 || need < room/10*9 {
@@ -228,9 +228,8 @@ func DryRun(o Options) error {
 	if err != nil {
 		return err
 	}
-	s.model = strings.TrimSuffix(s.model, "/")
 	w := o.Out
-	fmt.Fprintf(w, "results:     %s\nmodel:       DLRM-DCNv2, tables of at most %d rows, in %s\nplatform:    %s\nprocessors:  server %v, client %v\n", o.Results(), o.MaxVocab, s.model, o.Platform, o.ServerCPUs, o.ClientCPUs)
+	fmt.Fprintf(w, "results:     %s\nmodel:       DLRM-DCNv2, tables of at most %d rows, in %s\nplatform:    %s\nprocessors:  server %v, client %v\n", o.Results(), o.MaxVocab, o.Model(), o.Platform, o.ServerCPUs, o.ClientCPUs)
 	fmt.Fprintf(w, "workload:    %s\n", cmp.Or(o.Workload, exam.Independent))
 	fmt.Fprintf(w, "points:      %v callers, %v examples a request, %v after %v, %d repeats; then open loops at %v of the peak\n", o.Callers, o.Sizes, o.Duration, o.Warmup, o.Repeats, openShares)
 	for _, a := range o.chosen() {

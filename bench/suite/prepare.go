@@ -14,10 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"rankd/bench/exam"
-	"rankd/model"
-	"rankd/model/demo"
 )
 
 const (
@@ -32,11 +28,13 @@ func Prepare(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.makeModel(ctx); err != nil {
-		return err
-	}
-	if _, err := s.openExam(); err != nil {
-		return err
+	for _, rows := range o.rowTypes() {
+		if err := s.makeModel(ctx, rows); err != nil {
+			return err
+		}
+		if _, err := s.openBundle(rows); err != nil {
+			return err
+		}
 	}
 	needs := map[kind]bool{}
 	for _, a := range o.chosen() {
@@ -53,46 +51,6 @@ func Prepare(ctx context.Context, o Options) error {
 		}
 	}
 	return ctx.Err()
-}
-
-// makeModel makes the bundle unless it is there.
-func (s *suite) makeModel(ctx context.Context) (*model.Bundle, error) {
-	if b, err := model.Open(s.model); err == nil {
-		return b, nil
-	}
-	if err := os.RemoveAll(s.model); err != nil {
-		return nil, fmt.Errorf("make model: %w", err)
-	}
-	fmt.Fprintf(s.o.Progress, "making the model, tables of at most %d rows\n", s.o.MaxVocab)
-	made := s.model + ".new"
-	if err := errors.Join(os.RemoveAll(made), os.MkdirAll(filepath.Dir(made), 0o755)); err != nil {
-		return nil, fmt.Errorf("make model: %w", err)
-	}
-	if _, err := demo.Create(ctx, demo.Options{Dir: made, Seed: 1, MaxVocab: s.o.MaxVocab, MaxBatch: 4096, Golden: 64}); err != nil {
-		return nil, err
-	}
-	if err := os.Rename(made, s.model); err != nil {
-		return nil, fmt.Errorf("make model: %w", err)
-	}
-	return model.Open(s.model)
-}
-
-// openExam draws the examples and computes their scores, or finds them where they were kept.
-func (s *suite) openExam() (*exam.Set, error) {
-	b, err := model.Open(s.model)
-	if err != nil {
-		return nil, err
-	}
-	o := exam.Default()
-	o.IDs, o.Workload, o.CacheDir = s.o.IDs, s.o.Workload, filepath.Join(s.o.CacheDir, "expected")
-	if !s.o.Simulated() {
-		o.Executor = exam.PJRT
-	}
-	if err := os.MkdirAll(o.CacheDir, 0o755); err != nil {
-		return nil, err
-	}
-	fmt.Fprintf(s.o.Progress, "%d examples and their scores\n", o.Examples)
-	return exam.New(b, o)
 }
 
 // installPython makes a virtual environment with the packages whose hashes are pinned.

@@ -141,7 +141,7 @@ func (s *suite) parity(ctx context.Context, server *launch.Server, x session, ta
 		}
 	}
 	for _, rows := range sizes {
-		o := s.load(server, rows)
+		o := s.load(server, x.v, rows)
 		o.Callers, o.Connections, o.Duration, o.Drain = parityCallers, parityCallers, parityTime, parityDrain
 		r, err := load.Run(ctx, o)
 		if err != nil {
@@ -162,16 +162,16 @@ func (s *suite) parity(ctx context.Context, server *launch.Server, x session, ta
 }
 
 // load is what all loads have in common.
-func (s *suite) load(server *launch.Server, rows int) load.Options {
+func (s *suite) load(server *launch.Server, v *variant, rows int) load.Options {
 	o := load.Default()
-	o.Target, o.Requests, o.Connections, o.Threads = server.Target, s.requests[rows], connections, len(s.o.ClientCPUs)
+	o.Target, o.Requests, o.Connections, o.Threads = server.Target, s.bundles[v.rows].requests[rows], connections, len(s.o.ClientCPUs)
 	o.Warmup, o.Duration, o.Drain = 0, s.o.Duration, drain
 	return o
 }
 
 // point measures a task and keeps the result.
 func (s *suite) point(ctx context.Context, server *launch.Server, m *monitor.Monitor, x session, t task) error {
-	o := s.load(server, t.rows)
+	o := s.load(server, x.v, t.rows)
 	o.Warmup, o.Seed, o.CPU, o.Verify = s.o.Warmup, uint64(x.repeat), m.CPU, x.v.kind != nothing
 	if t.callers > 0 {
 		o.Mode, o.Callers = load.Closed, t.callers
@@ -252,7 +252,7 @@ func (s *suite) memory(ctx context.Context, m *monitor.Monitor, server *launch.S
 		read()
 		return list
 	}
-	o := s.load(server, slices.Max(s.o.Sizes))
+	o := s.load(server, x.v, slices.Max(s.o.Sizes))
 	o.Callers, o.Duration, o.Middle = slices.Max(s.o.Callers), min(memoryTime, s.o.Duration), read
 	if _, err := load.Run(ctx, o); err != nil {
 		fmt.Fprintf(s.o.Progress, "%s: read memory under load: %v\n", x.v.title(), err)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"rankd/bench/load"
-	"rankd/model"
 )
 
 // path is the file of the results of a variant at a size in one repeat.
@@ -81,10 +80,10 @@ type configuration struct {
 const suiteVersion = 1
 
 func (s *suite) digest(v *variant, rows int) string {
-	o := s.launch(v)
+	o, b := s.launch(v), s.bundles[v.rows]
 	c := configuration{
-		Suite: suiteVersion, Machine: s.machine, Server: s.sources[v.kind], Command: append(o.Command, o.Flags...), Rows: rows, Model: s.modelID,
-		IDs: s.o.IDs, Examples: s.set.Options().Examples, ServerCPUs: s.o.ServerCPUs, ClientCPUs: s.o.ClientCPUs, Duration: s.o.Duration, Warmup: s.o.Warmup,
+		Suite: suiteVersion, Machine: s.machine, Server: s.sources[v.kind], Command: append(o.Command, o.Flags...), Rows: rows, Model: b.id,
+		IDs: s.o.IDs, Examples: b.set.Options().Examples, ServerCPUs: s.o.ServerCPUs, ClientCPUs: s.o.ClientCPUs, Duration: s.o.Duration, Warmup: s.o.Warmup,
 	}
 	if s.o.sharedUser() {
 		c.Workload = s.o.Workload
@@ -95,13 +94,4 @@ func (s *suite) digest(v *variant, rows int) string {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])[:16]
-}
-
-// tableBytes is the size of the model's tables.
-func (s *suite) tableBytes() int64 {
-	b, err := model.Open(s.model)
-	if err != nil {
-		return 0
-	}
-	return b.Manifest.TableBytes()
 }

@@ -9,23 +9,18 @@ import (
 	"slices"
 	"time"
 
-	"rankd/bench/exam"
 	"rankd/bench/load"
 	"rankd/bench/report"
-	"rankd/model"
 )
 
 // suite is a comparison.
 type suite struct {
-	o        Options
-	model    string // directory of the bundle
-	python   string // interpreter
-	cpp      string // server
-	machine  string // what results depend on, see digest
-	modelID  string // digest
-	set      *exam.Set
-	requests map[int]*exam.Requests // by size
-	sources  map[kind]string        // digests of the servers' code
+	o       Options
+	python  string             // interpreter
+	cpp     string             // server
+	machine string             // what results depend on, see digest
+	bundles map[string]*bundle // by the type of their rows
+	sources map[kind]string    // digests of the servers' code
 
 	state  report.Suite
 	failed map[string]error // arms that ended
@@ -42,7 +37,7 @@ func newSuite(o *Options) (*suite, error) {
 			return nil, fmt.Errorf("compare servers: %w", err)
 		}
 	}
-	s := &suite{o: *o, model: o.Model(), failed: map[string]error{}}
+	s := &suite{o: *o, failed: map[string]error{}}
 	s.cpp = filepath.Join(o.CacheDir, "cpp", "cpp_batch")
 	if s.python = o.Python; s.python == "" {
 		digest, err := DigestFiles(filepath.Join(o.Source, pythonDir, "requirements.txt"))
@@ -79,18 +74,11 @@ func (s *suite) open() error {
 	if err := os.MkdirAll(s.o.Results(), 0o755); err != nil {
 		return fmt.Errorf("compare servers: %w", err)
 	}
-	b, err := model.Open(s.model)
-	if err != nil {
-		return fmt.Errorf("compare servers: %w", err)
-	}
-	s.modelID = b.Manifest.TablesDigest() + b.Manifest.ProgramDigest()
-	if s.set, err = s.openExam(); err != nil {
-		return err
-	}
-	s.requests = map[int]*exam.Requests{}
-	for _, rows := range s.o.Sizes {
-		if s.requests[rows], err = s.set.Requests(rows); err != nil {
-			return err
+	var err error
+	s.bundles = map[string]*bundle{}
+	for _, rows := range s.o.rowTypes() {
+		if s.bundles[rows], err = s.openBundle(rows); err != nil {
+			return fmt.Errorf("compare servers: %w", err)
 		}
 	}
 	s.sources = map[kind]string{}
@@ -198,8 +186,9 @@ func (s *suite) end(a arm, state string, err error) {
 
 // describe starts the description that goes into the report.
 func (s *suite) describe() {
+	set := s.bundles[""].set
 	s.state = report.Suite{
-		Schema: load.Schema, Platform: s.o.Platform, IDs: s.o.IDs, Workload: s.set.Options().Workload, WorkloadIs: s.set.Describe(), MaxVocab: s.o.MaxVocab, Connections: connections,
+		Schema: load.Schema, Platform: s.o.Platform, IDs: s.o.IDs, Workload: set.Options().Workload, WorkloadIs: set.Describe(), MaxVocab: s.o.MaxVocab, Connections: connections,
 		Duration: s.o.Duration.Seconds(), Warmup: s.o.Warmup.Seconds(), Repeats: s.o.Repeats,
 	}
 	for _, a := range s.o.chosen() {

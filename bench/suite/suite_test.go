@@ -145,7 +145,7 @@ func TestSharedUserIsMeasured(t *testing.T) {
 func TestI1ArmThatAnswersWronglyIsNotMeasured(t *testing.T) {
 	old := arms
 	defer func() { arms = old }()
-	arms = append(slices.Clone(arms), arm{"rankd-other", "another score", product, "--sim-verify=full", true})
+	arms = append(slices.Clone(arms), arm{"rankd-other", "another score", product, "--sim-verify=full", true, ""})
 	var progress bytes.Buffer
 	o := small(t, &progress)
 	o.Arms, o.Processes, o.Repeats, o.Callers, o.Sizes = []string{"rankd", "rankd-other", "py"}, []int{1}, 1, []int{2}, []int{1}
@@ -167,5 +167,32 @@ func TestI1ArmThatAnswersWronglyIsNotMeasured(t *testing.T) {
 	}
 	if found, _ := filepath.Glob(filepath.Join(o.Results(), "rankd-other", "*")); len(found) > 0 {
 		t.Errorf("got results %v of an arm that answers wrongly", found)
+	}
+}
+
+// Rows of int8 give other scores than those of float32: each arm is compared with those of its own model.
+func TestArmsOfOtherRowsAreExaminedWithTheirOwnModel(t *testing.T) {
+	var progress bytes.Buffer
+	o := small(t, &progress)
+	o.Arms, o.Processes, o.Repeats, o.Callers = []string{"rankd", "rankd-int8"}, []int{1}, 1, []int{2}
+	text := run(t, o, &progress)
+	if !strings.Contains(text, "| rankd-int8 | rankd, rows of tables as int8") || strings.Contains(text, report.Wrong) {
+		t.Errorf("got the report\n%s", text)
+	}
+	s, err := newSuite(&o)
+	if err == nil {
+		err = s.open()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide, narrow := s.bundles[""], s.bundles["int8"]
+	if 3*narrow.bytes > wide.bytes || narrow.id == wide.id {
+		t.Errorf("got tables of %d bytes and of %d with the same digest: %v; want a third at most and another one", wide.bytes, narrow.bytes, narrow.id == wide.id)
+	}
+	a, _ := armByName("rankd-int8")
+	f := s.read(o.variants(a)[0], 3, 1, false)
+	if len(f.Results) == 0 || f.Results[0].OK == 0 || !f.Results[0].Verified || !strings.Contains(strings.Join(f.Command, " "), o.dirOf("int8")) {
+		t.Errorf("got %+v, want verified results of the model with rows of int8", f)
 	}
 }

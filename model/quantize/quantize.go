@@ -23,7 +23,8 @@ type Options struct {
 	Dir    string      // of the new bundle
 	To     dtype.DType // one of model.RowDTypes
 	Tables []string    // names; empty: all
-	// Score runs the model's network on packed rows, [rows][array]bytes, and gives its columns for each.
+	// Score runs the model's network on packed rows, [rows][array]bytes, and gives its columns for each; nil: the reference network
+	// does it, for models that it knows.
 	Score func(ctx context.Context, b *model.Bundle, rows [][][]byte) ([][]float64, error)
 	// Progress, if not nil, is called with the bytes read so far and all of them.
 	Progress func(done, total int64)
@@ -174,12 +175,7 @@ func golden(ctx context.Context, w *model.Writer, b *model.Bundle, m *model.Mani
 	if err != nil {
 		return nil, err
 	}
-	fresh := w.Unfinished(m)
-	rows, err := pooled(fresh, examples)
-	if err != nil {
-		return nil, err
-	}
-	is, err := o.Score(ctx, fresh, rows)
+	is, err := o.score(ctx, w.Unfinished(m), examples)
 	if err != nil {
 		return nil, fmt.Errorf("score golden requests: %w", err)
 	}
@@ -190,13 +186,21 @@ func golden(ctx context.Context, w *model.Writer, b *model.Bundle, m *model.Mani
 	return compareScores(was, is), w.AddTensors(ctx, model.GoldenFile, tensors)
 }
 
-// pooled looks the examples up in the new tables, in float64.
-func pooled(b *model.Bundle, examples []reference.Example) (rows [][][]byte, err error) {
+// score looks the examples up in the new tables, in float64, and runs the network.
+func (o *Options) score(ctx context.Context, b *model.Bundle, examples []reference.Example) (scores [][]float64, err error) {
 	l, err := reference.OpenLookup(b)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
+	if o.Score == nil {
+		network, err := reference.OpenNetwork(b)
+		if err != nil {
+			return nil, err
+		}
+		return reference.Scores(ctx, b.Manifest, l, network, examples)
+	}
+	rows := make([][][]byte, 0, len(examples))
 	for e := range examples {
 		vectors, err := l.PoolAll(examples[e].Bags)
 		if err != nil {
@@ -204,5 +208,5 @@ func pooled(b *model.Bundle, examples []reference.Example) (rows [][][]byte, err
 		}
 		rows = append(rows, reference.PackedRow(b.Manifest, vectors, examples[e].Dense))
 	}
-	return rows, nil
+	return o.Score(ctx, b, rows)
 }
