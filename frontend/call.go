@@ -32,7 +32,7 @@ type call struct {
 
 	// Set by prepare and begin, then read only.
 	api       API
-	request   []byte // the transport's; not read when next == rows and gathering == 0
+	request   []byte // the transport's; not read when rest() == 0 and gathering == 0
 	size      int
 	decoded   wire.Request
 	query     bind.Query
@@ -43,7 +43,9 @@ type call struct {
 	shared tables.Shared // vectors of broadcast bags; filled by submit, then read only
 
 	// Guarded by mu.
-	next      int    // rows handed to gatherers
+	next      int    // rows handed to gatherers, but for the spare ones
+	spare     int    // first of the rows that submit took and gave back
+	spares    int    // how many these are
 	gathering int    // gatherers that hold rows of this call and read the request
 	inflight  int    // chunks taken and not completed
 	returned  int    // rows given back to the pending count
@@ -136,12 +138,15 @@ func (k *call) begin(r Responder, now, until time.Duration) (gen uint64) {
 	return k.gen
 }
 
-// take hands the next rows to a gatherer: [first, first+n), n at most limit. n is 0 when there are none or the call failed.
+// rest is how many rows no gatherer has taken. mu is held.
+func (k *call) rest() int { return k.rows - k.next + k.spares }
+
+// take hands the next rows to a gatherer: [first, first+n), n at most limit, 0 if there are none. mu is held.
 func (k *call) take(limit int) (first, n int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.err != nil {
-		return 0, 0
+	if k.spares > 0 {
+		first, n = k.spare, min(limit, k.spares)
+		k.spare, k.spares = k.spare+n, k.spares-n
+		return first, n
 	}
 	first, n = k.next, min(limit, k.rows-k.next)
 	k.next += n
@@ -217,7 +222,7 @@ func (k *call) fail(gen uint64, err *Error) {
 // settle answers the call if that is due and recycles it if nobody refers to it any more. It is called with mu held after
 // every change of the fields below mu, and releases mu.
 func (k *call) settle() {
-	complete := k.next == k.rows && k.inflight == 0
+	complete := k.rest() == 0 && k.inflight == 0
 	if !k.replied && k.gathering == 0 && (k.err != nil || complete) {
 		k.replied, k.replying = true, true
 		k.mu.Unlock()
@@ -261,7 +266,7 @@ func (k *call) scrub() {
 	k.decoded.Reset()
 	k.query.Reset()
 	k.shared.Reset()
-	k.rows, k.next, k.gathering, k.inflight, k.returned = 0, 0, 0, 0, 0
+	k.rows, k.next, k.spares, k.gathering, k.inflight, k.returned = 0, 0, 0, 0, 0, 0
 	k.queued, k.hungry, k.replied, k.replying = false, false, false, false
 	k.link = nil
 	if cap(k.reply) > keepBytes {

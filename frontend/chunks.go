@@ -22,29 +22,51 @@ func newGatherer(sh shape) *gatherer {
 }
 
 // submit looks up and commits rows of k while there is room and the inline budget lasts, then leaves the rest to the gather
-// workers. It reports whether there is a rest, that is whether the request is still needed.
+// workers. It reports whether the request is still needed.
 //
-// A call that finds others waiting for room goes behind them without trying.
+// A large call is given to the workers first, where processors are idle: they and the caller then take its chunks in turns. A call
+// that finds others waiting for room goes behind them without trying.
 func (c *Core) submit(k *call) (retained bool) {
 	if k.query.Broadcast {
 		c.pool(k)
 	}
 	hungry := c.starved()
 	if !hungry {
+		if c.spreads(k) {
+			k.mu.Lock()
+			c.enqueue(k, false)
+		}
 		hungry = !c.submitInline(k)
 	}
 	k.mu.Lock()
 	k.gathering--
-	if retained = k.err == nil && k.next < k.rows; !retained {
-		k.settle()
-		return false
+	if rest := k.err == nil && k.rest() > 0; rest && !k.queued {
+		c.enqueue(k, hungry)
+		return true
+	} else if retained = rest || k.gathering > 0; retained {
+		k.mu.Unlock() // a worker settles it
+		return true
 	}
-	k.queued = true
-	c.queue.entered(k.rows-k.next, hungry)
-	k.hungry = hungry
+	k.settle()
+	return false
+}
+
+// enqueue leaves what nobody has taken of k to the workers. It is called with k.mu held and releases it.
+func (c *Core) enqueue(k *call, hungry bool) {
+	k.queued, k.hungry = true, hungry
+	c.queue.entered(k.rest(), hungry)
 	k.mu.Unlock() // still queued, so nobody recycles it before it is pushed
 	c.queue.push(k)
-	return true
+}
+
+// spreadBytes is the size of a request from which on the workers' wake-up is cheap beside its lookups. Size stands for the number
+// of ids: 16 KiB are some thousand, or some hundred microseconds.
+const spreadBytes = 16 << 10
+
+// spreads reports whether workers should help with k from the start: it is large, and processors of this process have no lookups to
+// do. Where all are busy help would only cost wake-ups.
+func (c *Core) spreads(k *call) bool {
+	return k.size >= c.spread && k.rows > c.reservable() && int(c.gathering.Load())+2 <= c.threads
 }
 
 // pool looks up the bags that serve every row of k, once and before a row of k is handed out. Whoever gathers for k copies the
@@ -67,20 +89,48 @@ func (c *Core) submitInline(k *call) bool {
 	g := c.gathers.Get().(*gatherer)
 	defer c.gathers.Put(g)
 	g.n = 0
+	c.gathering.Add(1)
+	defer c.gathering.Add(-1)
 	for range c.cfg.InlineChunks {
-		first, n := k.take(c.reservable())
+		first, n := c.take(k)
 		if n == 0 {
 			break
 		}
 		if placed := c.place(g, k, first, n, false); placed < n {
-			k.mu.Lock()
-			k.next = first + placed // nobody else gathers for this call yet
-			k.mu.Unlock()
+			c.putBack(k, first+placed, n-placed)
 			return false
 		}
 	}
 	c.deliver()
 	return true
+}
+
+// take hands the next rows of k to its submitter: [first, first+n). n is 0 when there are none or the call failed.
+func (c *Core) take(k *call) (first, n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.err != nil {
+		return 0, 0
+	}
+	first, n = k.take(c.reservable())
+	if k.queued {
+		c.queue.took(n)
+	}
+	return first, n
+}
+
+// putBack returns rows that the submitter of k took and found no room for. They are the next ones that a worker takes.
+func (c *Core) putBack(k *call, first, n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.spare, k.spares = first, n
+	if k.queued {
+		c.queue.took(-n)
+		if !k.hungry {
+			k.hungry = true
+			c.queue.hungry.Add(1)
+		}
+	}
 }
 
 // reservable is how many rows one reservation asks for.
@@ -102,15 +152,14 @@ func (c *Core) gatherLoop() {
 	g := newGatherer(c.shape)
 	for k := c.queue.pop(); k != nil; k = c.queue.pop() {
 		k.mu.Lock()
-		rest := k.rows - k.next
+		rest := k.rest()
 		if k.err != nil {
 			k.queued = false
 			c.queue.left(rest, k.hungry)
 			k.settle()
 			continue
 		}
-		first, n := k.next, min(rest, c.reservable())
-		k.next += n
+		first, n := k.take(c.reservable()) // 0 if the submitter took the last ones
 		k.gathering++
 		c.queue.took(n)
 		more := n < rest
@@ -123,7 +172,9 @@ func (c *Core) gatherLoop() {
 			c.queue.push(k)
 		}
 		g.n = 0
+		c.gathering.Add(1)
 		c.place(g, k, first, n, true) // less than n only if the call failed
+		c.gathering.Add(-1)
 		k.mu.Lock()
 		k.gathering--
 		k.settle()

@@ -53,13 +53,16 @@ type Core struct {
 	shape   shape
 	life    time.Duration // longest life of a call
 	calls   sync.Pool     // *call
+	threads int           // processors that goroutines of this process run on
+	spread  int           // bytes of a request from which on idle workers help with it
 	gathers sync.Pool     // *gatherer
 
 	draining atomic.Bool
 	ready    atomic.Bool
 	open     atomic.Int64 // calls admitted to ScoreUnary and not yet replied
 
-	inflight atomic.Int64 // request bytes held
+	inflight  atomic.Int64 // request bytes held
+	gathering atomic.Int32 // goroutines that look up rows
 
 	queue waitQueue
 	space spaceGate
@@ -92,7 +95,7 @@ func newCore(cfg Config, m *model.Manifest, set lookup, r ring, sh shape, mt *me
 	}
 	c := &Core{
 		cfg: cfg, log: log, model: m, binder: b, tables: set, ring: r, meter: mt, shape: sh,
-		epoch: time.Now(), life: time.Duration(cfg.NoDeadlineMS) * time.Millisecond,
+		threads: runtime.GOMAXPROCS(0), spread: spreadBytes, epoch: time.Now(), life: time.Duration(cfg.NoDeadlineMS) * time.Millisecond,
 		idle: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	c.calls.New = func() any { return newCall(c) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -386,5 +387,51 @@ func TestCloseFailsWhatIsOpen(t *testing.T) {
 	a.wait(t)
 	if a.err == nil || a.err.Reason != ReasonDraining {
 		t.Errorf("got %v, want draining", a.err)
+	}
+}
+
+// The first lookup of a large call ends only when another one of the same call has begun.
+func TestLargeCallIsSpreadOverIdleWorkers(t *testing.T) {
+	var begun atomic.Int32
+	both := make(chan struct{})
+	b := newBench(t, testConfig(), 256, func(c *Core) {
+		c.threads, c.spread = 2, 0
+		c.tables.(*fakeTables).sweeps = func() {
+			if begun.Add(1) == 2 {
+				close(both)
+			}
+			select {
+			case <-both:
+			case <-time.After(20 * time.Second):
+				t.Error("one goroutine looked up alone for 20 s, want help")
+			}
+		}
+	})
+	a, ids := newAnswer(), sequence(0, 32) // as many chunks as a connection looks up by itself
+	b.ScoreUnary(APIPredict, encode(t, predictOf(ids...)), time.Time{}, a)
+	for a.waiting() {
+		b.ring.complete(16, shmring.StatusOK)
+		runtime.Gosched()
+	}
+	wantScores(t, a.scores(t), ids)
+	b.restored(t)
+}
+
+func TestCallIsNotSpreadWhereNothingIsGained(t *testing.T) {
+	for name, set := range map[string]func(c *Core){
+		"one processor":   func(c *Core) { c.threads, c.spread = 1, 0 },
+		"busy processors": func(c *Core) { c.threads, c.spread = 2, 0; c.gathering.Store(1) },
+		"small request":   func(c *Core) { c.threads, c.spread = 2, 1<<20 },
+	} {
+		b := newBench(t, testConfig(), 256, set)
+		a, ids := newAnswer(), sequence(0, 32)
+		if ticket := b.ScoreUnary(APIPredict, encode(t, predictOf(ids...)), time.Time{}, a); ticket.Retained {
+			t.Errorf("%s: got a request that workers read, want one that its connection looked up", name)
+		}
+		for a.waiting() {
+			b.ring.complete(16, shmring.StatusOK)
+			runtime.Gosched()
+		}
+		wantScores(t, a.scores(t), ids)
 	}
 }

@@ -17,7 +17,7 @@
 //	ScoreUnary: state and bytes admitted → decode → bind → rows admitted → ids validated → reply laid out
 //	  → bags that serve every row: pooled into the call
 //	  → chunk by chunk: resolve → reserve → sweep and dense copy into the slab's rows → commit
-//	  → no room, or many chunks: the call waits in a queue, and gather workers go on with it
+//	  → no room, or many chunks, or a large request while processors are idle: the call waits in a queue, and gather workers go on with it
 //	Poll (any goroutine): scores → into the reply → last chunk: Reply
 //
 // A request is admitted whole or refused whole, before any lookup. Its bytes are capped before they are decoded, its rows

@@ -34,7 +34,10 @@ func storm(t *testing.T, seed uint64) {
 	cfg.ChunkRows = 1 + rng.IntN(8)
 	cfg.InlineChunks = 1 + rng.IntN(4)
 	cfg.GatherWorkers = 1 + rng.IntN(4)
-	b := newBench(t, cfg, 1+rng.IntN(60))
+	b := newBench(t, cfg, 1+rng.IntN(60), func(c *Core) {
+		c.threads = 1 + rng.IntN(5) // 1: workers never help from the start
+		c.spread = rng.IntN(4000)
+	})
 	b.ring.mu.Lock()
 	b.ring.rng = rand.New(rand.NewPCG(seed, 2))
 	b.ring.mu.Unlock()
