@@ -94,16 +94,41 @@ func agree(t *testing.T, s *Set, l *direct.Lookup, specs []spec) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			size := 0.0 // sums of numbers that cancel out have the error of the numbers
-			for _, x := range pooled {
-				size = max(size, math.Abs(x))
-			}
+			limit := 2e-6 * magnitude(t, l, i, want[i][r], specs[i].combiner)
 			for k, x := range pooled {
 				g := float64(float(got[r*s.strides[0]+s.tables[i].col.offset:], k))
-				if !(math.Abs(g-x) <= 2e-5*max(size, 1)) {
+				if !(math.Abs(g-x) <= limit) {
 					t.Fatalf("kernel %s table %d row %d element %d: got %v, want %v", s.Kernel(), i, r, k, g, x)
 				}
 			}
 		}
 	}
+}
+
+// magnitude is how large the terms of a bag's sum are together. The error of the sum in float32 is in proportion to it, also where the
+// terms cancel out: up to 20 additions of terms that were rounded once or, with a scale and a bias, three times, each by 2^-24.
+func magnitude(t *testing.T, l *direct.Lookup, table int, b direct.Bag, combiner string) float64 {
+	t.Helper()
+	all, weights := 1e-6, 0.0
+	for j, id := range b.IDs {
+		row, err := l.Pool(table, direct.Bag{IDs: []int64{id}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		largest, w := 0.0, 1.0
+		for _, x := range row {
+			largest = max(largest, math.Abs(x))
+		}
+		if b.Weights != nil {
+			w = float64(b.Weights[j])
+		}
+		all, weights = all+math.Abs(w)*largest, weights+w
+	}
+	switch combiner {
+	case model.CombinerMean:
+		return all / math.Abs(weights)
+	case model.CombinerSqrtN:
+		return all / math.Sqrt(float64(len(b.IDs)))
+	}
+	return all
 }
