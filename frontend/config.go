@@ -66,8 +66,8 @@ func DefaultSettings() Settings {
 		PendingRows:       262144,
 		ServerPendingRows: 1048576,
 
-		ChunkRows:     16,
-		InlineChunks:  8,
+		ChunkRows:     32,
+		InlineChunks:  4,
 		GatherWorkers: 0,
 		LookupKernel:  "auto",
 		NoDeadlineMS:  60000,

@@ -281,7 +281,7 @@ type bench struct {
 
 func testConfig() Config {
 	cfg := Default()
-	cfg.ChunkRows, cfg.GatherWorkers = 4, 2
+	cfg.ChunkRows, cfg.InlineChunks, cfg.GatherWorkers = 4, 8, 2
 	return cfg
 }
 
