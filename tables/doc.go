@@ -10,7 +10,7 @@
 //   - shared: the pooled vectors of a request's broadcast bags, to be copied into its rows.
 //   - sweep: one pass of the kernel over the bags of a plan, all tables and several rows.
 //   - kernel: the loop that reads table rows and adds them up. The portable one in kernel_generic.go is the specification; the
-//     others are made of tiles, functions in assembly that pool some cache lines of one bag (kernel_tiles_unsafe.go, written by
+//     others are made of tiles, functions in assembly that pool some cache lines of some bags (kernel_tiles_unsafe.go, written by
 //     the module kernelgen).
 //   - policy: what becomes of an id outside [0, rows). Ids inside are never changed.
 //

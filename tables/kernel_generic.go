@@ -15,6 +15,7 @@ type column struct {
 	half     bool // the pooled vector is stored as bfloat16, else as float32
 	weighted bool
 	scaled   bool
+	group    int // scratch of a kernel of tiles: columns from this one on that it pools in one call
 }
 
 // bytes of the pooled vector in a packed row.
@@ -37,7 +38,7 @@ const prefetchPad = 32
 //     of lens, and addrs has prefetchPad valid entries more.
 //   - scales is not nil if a column is scaled, weights is not nil if one is weighted.
 //   - dst[array] holds rows*strides[array] bytes and offset+bytes() <= strides[array]. dst need not be aligned.
-//   - wide has room for the float32 elements of the widest column that is half.
+//   - wide has room for the float32 elements of all columns that are half.
 //   - dst does not overlap mem.
 type sweepArgs struct {
 	mem     []byte    // the segment
@@ -49,7 +50,7 @@ type sweepArgs struct {
 	rows    int
 	dst     [][]byte
 	strides []int  // bytes from one packed row to the next, per array
-	wide    []byte // scratch: a sum before it is rounded to bfloat16
+	wide    []byte // scratch: sums before they are rounded to bfloat16
 
 	line [line]byte // scratch, for the end of a vector that is no multiple of it
 }

@@ -80,8 +80,13 @@ func problem(t testing.TB, rng *rand.Rand, dims []int) sweepArgs {
 	size := 0
 	kinds := make([]form, len(dims))
 	strides := make([]int, len(dims))
+	alike := make([]bool, len(dims)) // the column is a neighbour of the one before and of its kind: both may be pooled in one call
 	for i, dim := range dims {
+		alike[i] = i > 0 && dim == dims[i-1] && rng.IntN(4) > 0
 		kinds[i] = form(rng.IntN(int(forms)))
+		if alike[i] {
+			kinds[i] = kinds[i-1]
+		}
 		strides[i] = int(strideOf(rowDTypes[kinds[i]], dim))
 		size += int(align(int64(tableRows * strides[i])))
 	}
@@ -91,6 +96,20 @@ func problem(t testing.TB, rng *rand.Rand, dims []int) sweepArgs {
 	offset, at := rng.IntN(9), 0
 	for i, dim := range dims {
 		col := column{offset: offset, dim: dim, form: kinds[i], half: rng.IntN(3) == 0, weighted: rng.IntN(3) == 0, scaled: rng.IntN(3) == 0}
+		if alike[i] {
+			offset = a.columns[i-1].offset + a.columns[i-1].bytes()
+			other := col
+			col = a.columns[i-1]
+			col.offset = offset
+			switch rng.IntN(8) { // but for one thing
+			case 0:
+				col.half = other.half
+			case 1:
+				col.weighted = other.weighted
+			case 2:
+				col.scaled = other.scaled
+			}
+		}
 		a.columns = append(a.columns, col)
 		base = append(base, uint64(at))
 		offset += col.bytes() + rng.IntN(9)
@@ -100,7 +119,11 @@ func problem(t testing.TB, rng *rand.Rand, dims []int) sweepArgs {
 		at += int(align(int64(tableRows * strides[i])))
 	}
 	a.strides = []int{offset}
-	a.wide = newArena(t, 4*slices.Max(dims)).mem
+	sums := 0
+	for _, dim := range dims {
+		sums += 4 * dim
+	}
+	a.wide = newArena(t, sums).mem
 	for range a.rows {
 		for c := range dims {
 			n := rng.IntN(4)
@@ -205,6 +228,9 @@ func TestI6KernelsGiveTheSameBits(t *testing.T) {
 				if rng.IntN(2) == 0 {
 					dims[i] = 16 << rng.IntN(5)
 				}
+				if i > 0 && rng.IntN(2) == 0 {
+					dims[i] = dims[i-1]
+				}
 			}
 			check(t, rng, dims)
 		})
@@ -218,7 +244,7 @@ func FuzzKernels(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, x, y, z uint16) {
 		var dims []int
 		for _, d := range []uint16{x, y, z} {
-			dims = append(dims, 1+int(d)%512)
+			dims = append(dims, slices.Repeat([]int{1 + int(d)%512}, 1+int(d)/512%3)...)
 		}
 		check(t, rand.New(rand.NewPCG(seed, 0)), dims)
 	})

@@ -4,150 +4,150 @@
 
 package tables
 
-// pool1F32AVX512 pools the next 16 elements of a bag's rows; see tileFunc.
+// pool1F32AVX512 pools 16 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool1F32AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool1F32AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool2F32AVX512 pools the next 32 elements of a bag's rows; see tileFunc.
+// pool2F32AVX512 pools 32 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool2F32AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool2F32AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool4F32AVX512 pools the next 64 elements of a bag's rows; see tileFunc.
+// pool4F32AVX512 pools 64 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool4F32AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool4F32AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool8F32AVX512 pools the next 128 elements of a bag's rows; see tileFunc.
+// pool8F32AVX512 pools 128 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool8F32AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool8F32AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool1F16AVX512 pools the next 16 elements of a bag's rows; see tileFunc.
+// pool1F16AVX512 pools 16 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool1F16AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool1F16AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool2F16AVX512 pools the next 32 elements of a bag's rows; see tileFunc.
+// pool2F16AVX512 pools 32 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool2F16AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool2F16AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool4F16AVX512 pools the next 64 elements of a bag's rows; see tileFunc.
+// pool4F16AVX512 pools 64 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool4F16AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool4F16AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool8F16AVX512 pools the next 128 elements of a bag's rows; see tileFunc.
+// pool8F16AVX512 pools 128 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool8F16AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool8F16AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool1BF16AVX512 pools the next 16 elements of a bag's rows; see tileFunc.
+// pool1BF16AVX512 pools 16 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool1BF16AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool1BF16AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool2BF16AVX512 pools the next 32 elements of a bag's rows; see tileFunc.
+// pool2BF16AVX512 pools 32 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool2BF16AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool2BF16AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool4BF16AVX512 pools the next 64 elements of a bag's rows; see tileFunc.
+// pool4BF16AVX512 pools 64 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool4BF16AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool4BF16AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool8BF16AVX512 pools the next 128 elements of a bag's rows; see tileFunc.
+// pool8BF16AVX512 pools 128 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool8BF16AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool8BF16AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool1I8AVX512 pools the next 16 elements of a bag's rows; see tileFunc.
+// pool1I8AVX512 pools 16 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool1I8AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool1I8AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool2I8AVX512 pools the next 32 elements of a bag's rows; see tileFunc.
+// pool2I8AVX512 pools 32 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool2I8AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool2I8AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool4I8AVX512 pools the next 64 elements of a bag's rows; see tileFunc.
+// pool4I8AVX512 pools 64 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool4I8AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool4I8AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool8I8AVX512 pools the next 128 elements of a bag's rows; see tileFunc.
+// pool8I8AVX512 pools 128 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool8I8AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool8I8AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
 // narrowAVX512 stores 16 elements a line as bfloat16; see narrowFunc.
 //
 //go:noescape
 func narrowAVX512(dst *byte, sums *byte, lines int)
 
-// pool1F32AVX2 pools the next 16 elements of a bag's rows; see tileFunc.
+// pool1F32AVX2 pools 16 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool1F32AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool1F32AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool2F32AVX2 pools the next 32 elements of a bag's rows; see tileFunc.
+// pool2F32AVX2 pools 32 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool2F32AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool2F32AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool4F32AVX2 pools the next 64 elements of a bag's rows; see tileFunc.
+// pool4F32AVX2 pools 64 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool4F32AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool4F32AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool1F16AVX2 pools the next 16 elements of a bag's rows; see tileFunc.
+// pool1F16AVX2 pools 16 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool1F16AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool1F16AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool2F16AVX2 pools the next 32 elements of a bag's rows; see tileFunc.
+// pool2F16AVX2 pools 32 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool2F16AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool2F16AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool4F16AVX2 pools the next 64 elements of a bag's rows; see tileFunc.
+// pool4F16AVX2 pools 64 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool4F16AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool4F16AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool1BF16AVX2 pools the next 16 elements of a bag's rows; see tileFunc.
+// pool1BF16AVX2 pools 16 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool1BF16AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool1BF16AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool2BF16AVX2 pools the next 32 elements of a bag's rows; see tileFunc.
+// pool2BF16AVX2 pools 32 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool2BF16AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool2BF16AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool4BF16AVX2 pools the next 64 elements of a bag's rows; see tileFunc.
+// pool4BF16AVX2 pools 64 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool4BF16AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool4BF16AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool1I8AVX2 pools the next 16 elements of a bag's rows; see tileFunc.
+// pool1I8AVX2 pools 16 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool1I8AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool1I8AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool2I8AVX2 pools the next 32 elements of a bag's rows; see tileFunc.
+// pool2I8AVX2 pools 32 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool2I8AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool2I8AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool4I8AVX2 pools the next 64 elements of a bag's rows; see tileFunc.
+// pool4I8AVX2 pools 64 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool4I8AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool4I8AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
 // narrowAVX2 stores 16 elements a line as bfloat16; see narrowFunc.
 //

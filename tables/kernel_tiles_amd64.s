@@ -4,184 +4,207 @@
 
 #include "textflag.h"
 
-// func pool1F32AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool1F32AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·pool1F32AVX512(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool1F32AVX512(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VPXORD Z0, Z0, Z0
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	VADDPS     (DI), Z0, Z0
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	VADDPS     (R11), Z0, Z0
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	VBROADCASTSS (DI), Z1
-	VMULPS       (R9), Z1, Z1
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	VBROADCASTSS (R8), Z1
+	VMULPS       (R11), Z1, Z1
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Z1
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x04, R9
 	VMULPS       Z1, Z0, Z0
 
 store:
 	VMOVUPS Z0, (AX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool2F32AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool2F32AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·pool2F32AVX512(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool2F32AVX512(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	VADDPS     (DI), Z0, Z0
-	VADDPS     64(DI), Z1, Z1
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	VADDPS     (R11), Z0, Z0
+	VADDPS     64(R11), Z1, Z1
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	VBROADCASTSS (DI), Z2
-	VMULPS       (R9), Z2, Z3
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	VBROADCASTSS (R8), Z2
+	VMULPS       (R11), Z2, Z3
 	VADDPS       Z3, Z0, Z0
-	VMULPS       64(R9), Z2, Z2
+	VMULPS       64(R11), Z2, Z2
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Z2
+	VBROADCASTSS (R9), Z2
+	ADDQ         $0x04, R9
 	VMULPS       Z2, Z0, Z0
 	VMULPS       Z2, Z1, Z1
 
 store:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool4F32AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool4F32AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·pool4F32AVX512(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool4F32AVX512(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	PREFETCHT0 128(R9)
-	PREFETCHT0 192(R9)
-	VADDPS     (DI), Z0, Z0
-	VADDPS     64(DI), Z1, Z1
-	VADDPS     128(DI), Z2, Z2
-	VADDPS     192(DI), Z3, Z3
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	VADDPS     (R11), Z0, Z0
+	VADDPS     64(R11), Z1, Z1
+	VADDPS     128(R11), Z2, Z2
+	VADDPS     192(R11), Z3, Z3
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	PREFETCHT0   128(R10)
-	PREFETCHT0   192(R10)
-	VBROADCASTSS (DI), Z4
-	VMULPS       (R9), Z4, Z5
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	PREFETCHT0   128(R12)
+	PREFETCHT0   192(R12)
+	VBROADCASTSS (R8), Z4
+	VMULPS       (R11), Z4, Z5
 	VADDPS       Z5, Z0, Z0
-	VMULPS       64(R9), Z4, Z5
+	VMULPS       64(R11), Z4, Z5
 	VADDPS       Z5, Z1, Z1
-	VMULPS       128(R9), Z4, Z5
+	VMULPS       128(R11), Z4, Z5
 	VADDPS       Z5, Z2, Z2
-	VMULPS       192(R9), Z4, Z4
+	VMULPS       192(R11), Z4, Z4
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R9), Z4
+	ADDQ         $0x04, R9
 	VMULPS       Z4, Z0, Z0
 	VMULPS       Z4, Z1, Z1
 	VMULPS       Z4, Z2, Z2
@@ -192,19 +215,27 @@ store:
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool8F32AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool8F32AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·pool8F32AVX512(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool8F32AVX512(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -213,76 +244,77 @@ TEXT ·pool8F32AVX512(SB), NOSPLIT, $0-64
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	PREFETCHT0 128(R9)
-	PREFETCHT0 192(R9)
-	PREFETCHT0 256(R9)
-	PREFETCHT0 320(R9)
-	PREFETCHT0 384(R9)
-	PREFETCHT0 448(R9)
-	VADDPS     (DI), Z0, Z0
-	VADDPS     64(DI), Z1, Z1
-	VADDPS     128(DI), Z2, Z2
-	VADDPS     192(DI), Z3, Z3
-	VADDPS     256(DI), Z4, Z4
-	VADDPS     320(DI), Z5, Z5
-	VADDPS     384(DI), Z6, Z6
-	VADDPS     448(DI), Z7, Z7
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	PREFETCHT0 256(R12)
+	PREFETCHT0 320(R12)
+	PREFETCHT0 384(R12)
+	PREFETCHT0 448(R12)
+	VADDPS     (R11), Z0, Z0
+	VADDPS     64(R11), Z1, Z1
+	VADDPS     128(R11), Z2, Z2
+	VADDPS     192(R11), Z3, Z3
+	VADDPS     256(R11), Z4, Z4
+	VADDPS     320(R11), Z5, Z5
+	VADDPS     384(R11), Z6, Z6
+	VADDPS     448(R11), Z7, Z7
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	PREFETCHT0   128(R10)
-	PREFETCHT0   192(R10)
-	PREFETCHT0   256(R10)
-	PREFETCHT0   320(R10)
-	PREFETCHT0   384(R10)
-	PREFETCHT0   448(R10)
-	VBROADCASTSS (DI), Z8
-	VMULPS       (R9), Z8, Z9
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	PREFETCHT0   128(R12)
+	PREFETCHT0   192(R12)
+	PREFETCHT0   256(R12)
+	PREFETCHT0   320(R12)
+	PREFETCHT0   384(R12)
+	PREFETCHT0   448(R12)
+	VBROADCASTSS (R8), Z8
+	VMULPS       (R11), Z8, Z9
 	VADDPS       Z9, Z0, Z0
-	VMULPS       64(R9), Z8, Z9
+	VMULPS       64(R11), Z8, Z9
 	VADDPS       Z9, Z1, Z1
-	VMULPS       128(R9), Z8, Z9
+	VMULPS       128(R11), Z8, Z9
 	VADDPS       Z9, Z2, Z2
-	VMULPS       192(R9), Z8, Z9
+	VMULPS       192(R11), Z8, Z9
 	VADDPS       Z9, Z3, Z3
-	VMULPS       256(R9), Z8, Z9
+	VMULPS       256(R11), Z8, Z9
 	VADDPS       Z9, Z4, Z4
-	VMULPS       320(R9), Z8, Z9
+	VMULPS       320(R11), Z8, Z9
 	VADDPS       Z9, Z5, Z5
-	VMULPS       384(R9), Z8, Z9
+	VMULPS       384(R11), Z8, Z9
 	VADDPS       Z9, Z6, Z6
-	VMULPS       448(R9), Z8, Z8
+	VMULPS       448(R11), Z8, Z8
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Z8
+	VBROADCASTSS (R9), Z8
+	ADDQ         $0x04, R9
 	VMULPS       Z8, Z0, Z0
 	VMULPS       Z8, Z1, Z1
 	VMULPS       Z8, Z2, Z2
@@ -301,195 +333,222 @@ store:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool1F16AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool1F16AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·pool1F16AVX512(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool1F16AVX512(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VPXORD Z0, Z0, Z0
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	VCVTPH2PS  (DI), Z1
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	VCVTPH2PS  (R11), Z1
 	VADDPS     Z1, Z0, Z0
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	VBROADCASTSS (DI), Z1
-	VCVTPH2PS    (R9), Z2
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	VBROADCASTSS (R8), Z1
+	VCVTPH2PS    (R11), Z2
 	VMULPS       Z1, Z2, Z2
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Z1
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x04, R9
 	VMULPS       Z1, Z0, Z0
 
 store:
 	VMOVUPS Z0, (AX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool2F16AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool2F16AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·pool2F16AVX512(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool2F16AVX512(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	VCVTPH2PS  (DI), Z2
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	VCVTPH2PS  (R11), Z2
 	VADDPS     Z2, Z0, Z0
-	VCVTPH2PS  32(DI), Z2
+	VCVTPH2PS  32(R11), Z2
 	VADDPS     Z2, Z1, Z1
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	VBROADCASTSS (DI), Z2
-	VCVTPH2PS    (R9), Z3
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	VBROADCASTSS (R8), Z2
+	VCVTPH2PS    (R11), Z3
 	VMULPS       Z2, Z3, Z3
 	VADDPS       Z3, Z0, Z0
-	VCVTPH2PS    32(R9), Z3
+	VCVTPH2PS    32(R11), Z3
 	VMULPS       Z2, Z3, Z3
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Z2
+	VBROADCASTSS (R9), Z2
+	ADDQ         $0x04, R9
 	VMULPS       Z2, Z0, Z0
 	VMULPS       Z2, Z1, Z1
 
 store:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool4F16AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool4F16AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·pool4F16AVX512(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool4F16AVX512(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	VCVTPH2PS  (DI), Z4
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	VCVTPH2PS  (R11), Z4
 	VADDPS     Z4, Z0, Z0
-	VCVTPH2PS  32(DI), Z4
+	VCVTPH2PS  32(R11), Z4
 	VADDPS     Z4, Z1, Z1
-	VCVTPH2PS  64(DI), Z4
+	VCVTPH2PS  64(R11), Z4
 	VADDPS     Z4, Z2, Z2
-	VCVTPH2PS  96(DI), Z4
+	VCVTPH2PS  96(R11), Z4
 	VADDPS     Z4, Z3, Z3
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	VBROADCASTSS (DI), Z4
-	VCVTPH2PS    (R9), Z5
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	VBROADCASTSS (R8), Z4
+	VCVTPH2PS    (R11), Z5
 	VMULPS       Z4, Z5, Z5
 	VADDPS       Z5, Z0, Z0
-	VCVTPH2PS    32(R9), Z5
+	VCVTPH2PS    32(R11), Z5
 	VMULPS       Z4, Z5, Z5
 	VADDPS       Z5, Z1, Z1
-	VCVTPH2PS    64(R9), Z5
+	VCVTPH2PS    64(R11), Z5
 	VMULPS       Z4, Z5, Z5
 	VADDPS       Z5, Z2, Z2
-	VCVTPH2PS    96(R9), Z5
+	VCVTPH2PS    96(R11), Z5
 	VMULPS       Z4, Z5, Z5
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R9), Z4
+	ADDQ         $0x04, R9
 	VMULPS       Z4, Z0, Z0
 	VMULPS       Z4, Z1, Z1
 	VMULPS       Z4, Z2, Z2
@@ -500,19 +559,27 @@ store:
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool8F16AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool8F16AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·pool8F16AVX512(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool8F16AVX512(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -521,84 +588,85 @@ TEXT ·pool8F16AVX512(SB), NOSPLIT, $0-64
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	PREFETCHT0 128(R9)
-	PREFETCHT0 192(R9)
-	VCVTPH2PS  (DI), Z8
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	VCVTPH2PS  (R11), Z8
 	VADDPS     Z8, Z0, Z0
-	VCVTPH2PS  32(DI), Z8
+	VCVTPH2PS  32(R11), Z8
 	VADDPS     Z8, Z1, Z1
-	VCVTPH2PS  64(DI), Z8
+	VCVTPH2PS  64(R11), Z8
 	VADDPS     Z8, Z2, Z2
-	VCVTPH2PS  96(DI), Z8
+	VCVTPH2PS  96(R11), Z8
 	VADDPS     Z8, Z3, Z3
-	VCVTPH2PS  128(DI), Z8
+	VCVTPH2PS  128(R11), Z8
 	VADDPS     Z8, Z4, Z4
-	VCVTPH2PS  160(DI), Z8
+	VCVTPH2PS  160(R11), Z8
 	VADDPS     Z8, Z5, Z5
-	VCVTPH2PS  192(DI), Z8
+	VCVTPH2PS  192(R11), Z8
 	VADDPS     Z8, Z6, Z6
-	VCVTPH2PS  224(DI), Z8
+	VCVTPH2PS  224(R11), Z8
 	VADDPS     Z8, Z7, Z7
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	PREFETCHT0   128(R10)
-	PREFETCHT0   192(R10)
-	VBROADCASTSS (DI), Z8
-	VCVTPH2PS    (R9), Z9
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	PREFETCHT0   128(R12)
+	PREFETCHT0   192(R12)
+	VBROADCASTSS (R8), Z8
+	VCVTPH2PS    (R11), Z9
 	VMULPS       Z8, Z9, Z9
 	VADDPS       Z9, Z0, Z0
-	VCVTPH2PS    32(R9), Z9
+	VCVTPH2PS    32(R11), Z9
 	VMULPS       Z8, Z9, Z9
 	VADDPS       Z9, Z1, Z1
-	VCVTPH2PS    64(R9), Z9
+	VCVTPH2PS    64(R11), Z9
 	VMULPS       Z8, Z9, Z9
 	VADDPS       Z9, Z2, Z2
-	VCVTPH2PS    96(R9), Z9
+	VCVTPH2PS    96(R11), Z9
 	VMULPS       Z8, Z9, Z9
 	VADDPS       Z9, Z3, Z3
-	VCVTPH2PS    128(R9), Z9
+	VCVTPH2PS    128(R11), Z9
 	VMULPS       Z8, Z9, Z9
 	VADDPS       Z9, Z4, Z4
-	VCVTPH2PS    160(R9), Z9
+	VCVTPH2PS    160(R11), Z9
 	VMULPS       Z8, Z9, Z9
 	VADDPS       Z9, Z5, Z5
-	VCVTPH2PS    192(R9), Z9
+	VCVTPH2PS    192(R11), Z9
 	VMULPS       Z8, Z9, Z9
 	VADDPS       Z9, Z6, Z6
-	VCVTPH2PS    224(R9), Z9
+	VCVTPH2PS    224(R11), Z9
 	VMULPS       Z8, Z9, Z9
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Z8
+	VBROADCASTSS (R9), Z8
+	ADDQ         $0x04, R9
 	VMULPS       Z8, Z0, Z0
 	VMULPS       Z8, Z1, Z1
 	VMULPS       Z8, Z2, Z2
@@ -617,209 +685,236 @@ store:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool1BF16AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool1BF16AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·pool1BF16AVX512(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool1BF16AVX512(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VPXORD Z0, Z0, Z0
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	VPMOVZXWD  (DI), Z1
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	VPMOVZXWD  (R11), Z1
 	VPSLLD     $0x10, Z1, Z1
 	VADDPS     Z1, Z0, Z0
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	VBROADCASTSS (DI), Z1
-	VPMOVZXWD    (R9), Z2
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	VBROADCASTSS (R8), Z1
+	VPMOVZXWD    (R11), Z2
 	VPSLLD       $0x10, Z2, Z2
 	VMULPS       Z1, Z2, Z2
 	VADDPS       Z2, Z0, Z0
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Z1
+	VBROADCASTSS (R9), Z1
+	ADDQ         $0x04, R9
 	VMULPS       Z1, Z0, Z0
 
 store:
 	VMOVUPS Z0, (AX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool2BF16AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool2BF16AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·pool2BF16AVX512(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool2BF16AVX512(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	VPMOVZXWD  (DI), Z2
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	VPMOVZXWD  (R11), Z2
 	VPSLLD     $0x10, Z2, Z2
 	VADDPS     Z2, Z0, Z0
-	VPMOVZXWD  32(DI), Z2
+	VPMOVZXWD  32(R11), Z2
 	VPSLLD     $0x10, Z2, Z2
 	VADDPS     Z2, Z1, Z1
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	VBROADCASTSS (DI), Z2
-	VPMOVZXWD    (R9), Z3
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	VBROADCASTSS (R8), Z2
+	VPMOVZXWD    (R11), Z3
 	VPSLLD       $0x10, Z3, Z3
 	VMULPS       Z2, Z3, Z3
 	VADDPS       Z3, Z0, Z0
-	VPMOVZXWD    32(R9), Z3
+	VPMOVZXWD    32(R11), Z3
 	VPSLLD       $0x10, Z3, Z3
 	VMULPS       Z2, Z3, Z3
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Z2
+	VBROADCASTSS (R9), Z2
+	ADDQ         $0x04, R9
 	VMULPS       Z2, Z0, Z0
 	VMULPS       Z2, Z1, Z1
 
 store:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool4BF16AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool4BF16AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·pool4BF16AVX512(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool4BF16AVX512(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	VPMOVZXWD  (DI), Z4
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	VPMOVZXWD  (R11), Z4
 	VPSLLD     $0x10, Z4, Z4
 	VADDPS     Z4, Z0, Z0
-	VPMOVZXWD  32(DI), Z4
+	VPMOVZXWD  32(R11), Z4
 	VPSLLD     $0x10, Z4, Z4
 	VADDPS     Z4, Z1, Z1
-	VPMOVZXWD  64(DI), Z4
+	VPMOVZXWD  64(R11), Z4
 	VPSLLD     $0x10, Z4, Z4
 	VADDPS     Z4, Z2, Z2
-	VPMOVZXWD  96(DI), Z4
+	VPMOVZXWD  96(R11), Z4
 	VPSLLD     $0x10, Z4, Z4
 	VADDPS     Z4, Z3, Z3
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	VBROADCASTSS (DI), Z4
-	VPMOVZXWD    (R9), Z5
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	VBROADCASTSS (R8), Z4
+	VPMOVZXWD    (R11), Z5
 	VPSLLD       $0x10, Z5, Z5
 	VMULPS       Z4, Z5, Z5
 	VADDPS       Z5, Z0, Z0
-	VPMOVZXWD    32(R9), Z5
+	VPMOVZXWD    32(R11), Z5
 	VPSLLD       $0x10, Z5, Z5
 	VMULPS       Z4, Z5, Z5
 	VADDPS       Z5, Z1, Z1
-	VPMOVZXWD    64(R9), Z5
+	VPMOVZXWD    64(R11), Z5
 	VPSLLD       $0x10, Z5, Z5
 	VMULPS       Z4, Z5, Z5
 	VADDPS       Z5, Z2, Z2
-	VPMOVZXWD    96(R9), Z5
+	VPMOVZXWD    96(R11), Z5
 	VPSLLD       $0x10, Z5, Z5
 	VMULPS       Z4, Z5, Z5
 	VADDPS       Z5, Z3, Z3
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R9), Z4
+	ADDQ         $0x04, R9
 	VMULPS       Z4, Z0, Z0
 	VMULPS       Z4, Z1, Z1
 	VMULPS       Z4, Z2, Z2
@@ -830,19 +925,27 @@ store:
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool8BF16AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool8BF16AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·pool8BF16AVX512(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool8BF16AVX512(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -851,100 +954,101 @@ TEXT ·pool8BF16AVX512(SB), NOSPLIT, $0-64
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	PREFETCHT0 128(R9)
-	PREFETCHT0 192(R9)
-	VPMOVZXWD  (DI), Z8
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	VPMOVZXWD  (R11), Z8
 	VPSLLD     $0x10, Z8, Z8
 	VADDPS     Z8, Z0, Z0
-	VPMOVZXWD  32(DI), Z8
+	VPMOVZXWD  32(R11), Z8
 	VPSLLD     $0x10, Z8, Z8
 	VADDPS     Z8, Z1, Z1
-	VPMOVZXWD  64(DI), Z8
+	VPMOVZXWD  64(R11), Z8
 	VPSLLD     $0x10, Z8, Z8
 	VADDPS     Z8, Z2, Z2
-	VPMOVZXWD  96(DI), Z8
+	VPMOVZXWD  96(R11), Z8
 	VPSLLD     $0x10, Z8, Z8
 	VADDPS     Z8, Z3, Z3
-	VPMOVZXWD  128(DI), Z8
+	VPMOVZXWD  128(R11), Z8
 	VPSLLD     $0x10, Z8, Z8
 	VADDPS     Z8, Z4, Z4
-	VPMOVZXWD  160(DI), Z8
+	VPMOVZXWD  160(R11), Z8
 	VPSLLD     $0x10, Z8, Z8
 	VADDPS     Z8, Z5, Z5
-	VPMOVZXWD  192(DI), Z8
+	VPMOVZXWD  192(R11), Z8
 	VPSLLD     $0x10, Z8, Z8
 	VADDPS     Z8, Z6, Z6
-	VPMOVZXWD  224(DI), Z8
+	VPMOVZXWD  224(R11), Z8
 	VPSLLD     $0x10, Z8, Z8
 	VADDPS     Z8, Z7, Z7
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	PREFETCHT0   128(R10)
-	PREFETCHT0   192(R10)
-	VBROADCASTSS (DI), Z8
-	VPMOVZXWD    (R9), Z9
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	PREFETCHT0   128(R12)
+	PREFETCHT0   192(R12)
+	VBROADCASTSS (R8), Z8
+	VPMOVZXWD    (R11), Z9
 	VPSLLD       $0x10, Z9, Z9
 	VMULPS       Z8, Z9, Z9
 	VADDPS       Z9, Z0, Z0
-	VPMOVZXWD    32(R9), Z9
+	VPMOVZXWD    32(R11), Z9
 	VPSLLD       $0x10, Z9, Z9
 	VMULPS       Z8, Z9, Z9
 	VADDPS       Z9, Z1, Z1
-	VPMOVZXWD    64(R9), Z9
+	VPMOVZXWD    64(R11), Z9
 	VPSLLD       $0x10, Z9, Z9
 	VMULPS       Z8, Z9, Z9
 	VADDPS       Z9, Z2, Z2
-	VPMOVZXWD    96(R9), Z9
+	VPMOVZXWD    96(R11), Z9
 	VPSLLD       $0x10, Z9, Z9
 	VMULPS       Z8, Z9, Z9
 	VADDPS       Z9, Z3, Z3
-	VPMOVZXWD    128(R9), Z9
+	VPMOVZXWD    128(R11), Z9
 	VPSLLD       $0x10, Z9, Z9
 	VMULPS       Z8, Z9, Z9
 	VADDPS       Z9, Z4, Z4
-	VPMOVZXWD    160(R9), Z9
+	VPMOVZXWD    160(R11), Z9
 	VPSLLD       $0x10, Z9, Z9
 	VMULPS       Z8, Z9, Z9
 	VADDPS       Z9, Z5, Z5
-	VPMOVZXWD    192(R9), Z9
+	VPMOVZXWD    192(R11), Z9
 	VPSLLD       $0x10, Z9, Z9
 	VMULPS       Z8, Z9, Z9
 	VADDPS       Z9, Z6, Z6
-	VPMOVZXWD    224(R9), Z9
+	VPMOVZXWD    224(R11), Z9
 	VPSLLD       $0x10, Z9, Z9
 	VMULPS       Z8, Z9, Z9
 	VADDPS       Z9, Z7, Z7
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Z8
+	VBROADCASTSS (R9), Z8
+	ADDQ         $0x04, R9
 	VMULPS       Z8, Z0, Z0
 	VMULPS       Z8, Z1, Z1
 	VMULPS       Z8, Z2, Z2
@@ -963,247 +1067,273 @@ store:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool1I8AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool1I8AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·pool1I8AVX512(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
-	MOVQ   tail+56(FP), R9
-	VPXORD Z0, Z0, Z0
+TEXT ·pool1I8AVX512(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+	MOVQ tail+64(FP), R10
+
+bag:
+	MOVL   (SI), R11
 	VPXORD Z1, Z1, Z1
-	TESTQ  BX, BX
+	VPXORD Z0, Z0, Z0
+	TESTQ  R11, R11
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), DI
-	ADDQ         CX, R10
-	ADDQ         CX, DI
-	PREFETCHT0   (R10)
-	PREFETCHT0   7(R10)(R9*1)
-	VBROADCASTSS (DI)(R9*1), Z2
-	VBROADCASTSS 4(DI)(R9*1), Z3
+	MOVQ         (DX)(BX*8), R13
+	MOVQ         (DX), R12
+	ADDQ         CX, R13
+	ADDQ         CX, R12
+	PREFETCHT0   (R13)
+	PREFETCHT0   7(R13)(R10*1)
+	VBROADCASTSS (R12)(R10*1), Z2
+	VBROADCASTSS 4(R12)(R10*1), Z3
 	VADDPS       Z3, Z0, Z0
-	VPMOVZXBD    (DI), Z3
+	VPMOVZXBD    (R12), Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z2, Z3, Z3
 	VADDPS       Z3, Z1, Z1
 	ADDQ         $0x08, DX
-	DECQ         BX
+	DECQ         R11
 	JNZ          plain
 	JMP          sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R11
-	MOVQ         (DX), R10
-	ADDQ         CX, R11
-	ADDQ         CX, R10
-	PREFETCHT0   (R11)
-	PREFETCHT0   7(R11)(R9*1)
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (R10)(R9*1), Z3
-	VBROADCASTSS 4(R10)(R9*1), Z4
+	MOVQ         (DX)(BX*8), R13
+	MOVQ         (DX), R12
+	ADDQ         CX, R13
+	ADDQ         CX, R12
+	PREFETCHT0   (R13)
+	PREFETCHT0   7(R13)(R10*1)
+	VBROADCASTSS (R8), Z2
+	VBROADCASTSS (R12)(R10*1), Z3
+	VBROADCASTSS 4(R12)(R10*1), Z4
 	VMULPS       Z2, Z3, Z3
 	VMULPS       Z2, Z4, Z4
 	VADDPS       Z4, Z0, Z0
-	VPMOVZXBD    (R10), Z2
+	VPMOVZXBD    (R12), Z2
 	VCVTDQ2PS    Z2, Z2
 	VMULPS       Z3, Z2, Z2
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R11
 	JNZ          weighted
 
 sum:
 	VADDPS       Z0, Z1, Z1
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Z0
-	VMULPS       Z0, Z1, Z1
+	VBROADCASTSS (R9), Z2
+	ADDQ         $0x04, R9
+	VMULPS       Z2, Z1, Z1
 
 store:
 	VMOVUPS Z1, (AX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool2I8AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool2I8AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·pool2I8AVX512(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
-	MOVQ   tail+56(FP), R9
-	VPXORD Z0, Z0, Z0
+TEXT ·pool2I8AVX512(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+	MOVQ tail+64(FP), R10
+
+bag:
+	MOVL   (SI), R11
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
-	TESTQ  BX, BX
+	VPXORD Z0, Z0, Z0
+	TESTQ  R11, R11
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), DI
-	ADDQ         CX, R10
-	ADDQ         CX, DI
-	PREFETCHT0   (R10)
-	PREFETCHT0   7(R10)(R9*1)
-	VBROADCASTSS (DI)(R9*1), Z3
-	VBROADCASTSS 4(DI)(R9*1), Z4
+	MOVQ         (DX)(BX*8), R13
+	MOVQ         (DX), R12
+	ADDQ         CX, R13
+	ADDQ         CX, R12
+	PREFETCHT0   (R13)
+	PREFETCHT0   7(R13)(R10*1)
+	VBROADCASTSS (R12)(R10*1), Z3
+	VBROADCASTSS 4(R12)(R10*1), Z4
 	VADDPS       Z4, Z0, Z0
-	VPMOVZXBD    (DI), Z4
+	VPMOVZXBD    (R12), Z4
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z3, Z4, Z4
 	VADDPS       Z4, Z1, Z1
-	VPMOVZXBD    16(DI), Z4
+	VPMOVZXBD    16(R12), Z4
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z3, Z4, Z4
 	VADDPS       Z4, Z2, Z2
 	ADDQ         $0x08, DX
-	DECQ         BX
+	DECQ         R11
 	JNZ          plain
 	JMP          sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R11
-	MOVQ         (DX), R10
-	ADDQ         CX, R11
-	ADDQ         CX, R10
-	PREFETCHT0   (R11)
-	PREFETCHT0   7(R11)(R9*1)
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R10)(R9*1), Z4
-	VBROADCASTSS 4(R10)(R9*1), Z5
+	MOVQ         (DX)(BX*8), R13
+	MOVQ         (DX), R12
+	ADDQ         CX, R13
+	ADDQ         CX, R12
+	PREFETCHT0   (R13)
+	PREFETCHT0   7(R13)(R10*1)
+	VBROADCASTSS (R8), Z3
+	VBROADCASTSS (R12)(R10*1), Z4
+	VBROADCASTSS 4(R12)(R10*1), Z5
 	VMULPS       Z3, Z4, Z4
 	VMULPS       Z3, Z5, Z5
 	VADDPS       Z5, Z0, Z0
-	VPMOVZXBD    (R10), Z3
+	VPMOVZXBD    (R12), Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z4, Z3, Z3
 	VADDPS       Z3, Z1, Z1
-	VPMOVZXBD    16(R10), Z3
+	VPMOVZXBD    16(R12), Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z4, Z3, Z3
 	VADDPS       Z3, Z2, Z2
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R11
 	JNZ          weighted
 
 sum:
 	VADDPS       Z0, Z1, Z1
 	VADDPS       Z0, Z2, Z2
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Z0
-	VMULPS       Z0, Z1, Z1
-	VMULPS       Z0, Z2, Z2
+	VBROADCASTSS (R9), Z3
+	ADDQ         $0x04, R9
+	VMULPS       Z3, Z1, Z1
+	VMULPS       Z3, Z2, Z2
 
 store:
 	VMOVUPS Z1, (AX)
 	VMOVUPS Z2, 64(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool4I8AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool4I8AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·pool4I8AVX512(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
-	MOVQ   tail+56(FP), R9
-	VPXORD Z0, Z0, Z0
+TEXT ·pool4I8AVX512(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+	MOVQ tail+64(FP), R10
+
+bag:
+	MOVL   (SI), R11
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
-	TESTQ  BX, BX
+	VPXORD Z0, Z0, Z0
+	TESTQ  R11, R11
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), DI
-	ADDQ         CX, R10
-	ADDQ         CX, DI
-	PREFETCHT0   (R10)
-	PREFETCHT0   7(R10)(R9*1)
-	VBROADCASTSS (DI)(R9*1), Z5
-	VBROADCASTSS 4(DI)(R9*1), Z6
+	MOVQ         (DX)(BX*8), R13
+	MOVQ         (DX), R12
+	ADDQ         CX, R13
+	ADDQ         CX, R12
+	PREFETCHT0   (R13)
+	PREFETCHT0   7(R13)(R10*1)
+	VBROADCASTSS (R12)(R10*1), Z5
+	VBROADCASTSS 4(R12)(R10*1), Z6
 	VADDPS       Z6, Z0, Z0
-	VPMOVZXBD    (DI), Z6
+	VPMOVZXBD    (R12), Z6
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z5, Z6, Z6
 	VADDPS       Z6, Z1, Z1
-	VPMOVZXBD    16(DI), Z6
+	VPMOVZXBD    16(R12), Z6
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z5, Z6, Z6
 	VADDPS       Z6, Z2, Z2
-	VPMOVZXBD    32(DI), Z6
+	VPMOVZXBD    32(R12), Z6
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z5, Z6, Z6
 	VADDPS       Z6, Z3, Z3
-	VPMOVZXBD    48(DI), Z6
+	VPMOVZXBD    48(R12), Z6
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z5, Z6, Z6
 	VADDPS       Z6, Z4, Z4
 	ADDQ         $0x08, DX
-	DECQ         BX
+	DECQ         R11
 	JNZ          plain
 	JMP          sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R11
-	MOVQ         (DX), R10
-	ADDQ         CX, R11
-	ADDQ         CX, R10
-	PREFETCHT0   (R11)
-	PREFETCHT0   7(R11)(R9*1)
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (R10)(R9*1), Z6
-	VBROADCASTSS 4(R10)(R9*1), Z7
+	MOVQ         (DX)(BX*8), R13
+	MOVQ         (DX), R12
+	ADDQ         CX, R13
+	ADDQ         CX, R12
+	PREFETCHT0   (R13)
+	PREFETCHT0   7(R13)(R10*1)
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R12)(R10*1), Z6
+	VBROADCASTSS 4(R12)(R10*1), Z7
 	VMULPS       Z5, Z6, Z6
 	VMULPS       Z5, Z7, Z7
 	VADDPS       Z7, Z0, Z0
-	VPMOVZXBD    (R10), Z5
+	VPMOVZXBD    (R12), Z5
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z6, Z5, Z5
 	VADDPS       Z5, Z1, Z1
-	VPMOVZXBD    16(R10), Z5
+	VPMOVZXBD    16(R12), Z5
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z6, Z5, Z5
 	VADDPS       Z5, Z2, Z2
-	VPMOVZXBD    32(R10), Z5
+	VPMOVZXBD    32(R12), Z5
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z6, Z5, Z5
 	VADDPS       Z5, Z3, Z3
-	VPMOVZXBD    48(R10), Z5
+	VPMOVZXBD    48(R12), Z5
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z6, Z5, Z5
 	VADDPS       Z5, Z4, Z4
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R11
 	JNZ          weighted
 
 sum:
@@ -1211,34 +1341,42 @@ sum:
 	VADDPS       Z0, Z2, Z2
 	VADDPS       Z0, Z3, Z3
 	VADDPS       Z0, Z4, Z4
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Z0
-	VMULPS       Z0, Z1, Z1
-	VMULPS       Z0, Z2, Z2
-	VMULPS       Z0, Z3, Z3
-	VMULPS       Z0, Z4, Z4
+	VBROADCASTSS (R9), Z5
+	ADDQ         $0x04, R9
+	VMULPS       Z5, Z1, Z1
+	VMULPS       Z5, Z2, Z2
+	VMULPS       Z5, Z3, Z3
+	VMULPS       Z5, Z4, Z4
 
 store:
 	VMOVUPS Z1, (AX)
 	VMOVUPS Z2, 64(AX)
 	VMOVUPS Z3, 128(AX)
 	VMOVUPS Z4, 192(AX)
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool8I8AVX512(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool8I8AVX512(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·pool8I8AVX512(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
-	MOVQ   tail+56(FP), R9
-	VPXORD Z0, Z0, Z0
+TEXT ·pool8I8AVX512(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+	MOVQ tail+64(FP), R10
+
+bag:
+	MOVL   (SI), R11
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -1247,108 +1385,109 @@ TEXT ·pool8I8AVX512(SB), NOSPLIT, $0-64
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
-	TESTQ  BX, BX
+	VPXORD Z0, Z0, Z0
+	TESTQ  R11, R11
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), DI
-	ADDQ         CX, R10
-	ADDQ         CX, DI
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	PREFETCHT0   7(R10)(R9*1)
-	VBROADCASTSS (DI)(R9*1), Z9
-	VBROADCASTSS 4(DI)(R9*1), Z10
+	MOVQ         (DX)(BX*8), R13
+	MOVQ         (DX), R12
+	ADDQ         CX, R13
+	ADDQ         CX, R12
+	PREFETCHT0   (R13)
+	PREFETCHT0   64(R13)
+	PREFETCHT0   7(R13)(R10*1)
+	VBROADCASTSS (R12)(R10*1), Z9
+	VBROADCASTSS 4(R12)(R10*1), Z10
 	VADDPS       Z10, Z0, Z0
-	VPMOVZXBD    (DI), Z10
+	VPMOVZXBD    (R12), Z10
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z9, Z10, Z10
 	VADDPS       Z10, Z1, Z1
-	VPMOVZXBD    16(DI), Z10
+	VPMOVZXBD    16(R12), Z10
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z9, Z10, Z10
 	VADDPS       Z10, Z2, Z2
-	VPMOVZXBD    32(DI), Z10
+	VPMOVZXBD    32(R12), Z10
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z9, Z10, Z10
 	VADDPS       Z10, Z3, Z3
-	VPMOVZXBD    48(DI), Z10
+	VPMOVZXBD    48(R12), Z10
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z9, Z10, Z10
 	VADDPS       Z10, Z4, Z4
-	VPMOVZXBD    64(DI), Z10
+	VPMOVZXBD    64(R12), Z10
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z9, Z10, Z10
 	VADDPS       Z10, Z5, Z5
-	VPMOVZXBD    80(DI), Z10
+	VPMOVZXBD    80(R12), Z10
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z9, Z10, Z10
 	VADDPS       Z10, Z6, Z6
-	VPMOVZXBD    96(DI), Z10
+	VPMOVZXBD    96(R12), Z10
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z9, Z10, Z10
 	VADDPS       Z10, Z7, Z7
-	VPMOVZXBD    112(DI), Z10
+	VPMOVZXBD    112(R12), Z10
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z9, Z10, Z10
 	VADDPS       Z10, Z8, Z8
 	ADDQ         $0x08, DX
-	DECQ         BX
+	DECQ         R11
 	JNZ          plain
 	JMP          sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R11
-	MOVQ         (DX), R10
-	ADDQ         CX, R11
-	ADDQ         CX, R10
-	PREFETCHT0   (R11)
-	PREFETCHT0   64(R11)
-	PREFETCHT0   7(R11)(R9*1)
-	VBROADCASTSS (DI), Z9
-	VBROADCASTSS (R10)(R9*1), Z10
-	VBROADCASTSS 4(R10)(R9*1), Z11
+	MOVQ         (DX)(BX*8), R13
+	MOVQ         (DX), R12
+	ADDQ         CX, R13
+	ADDQ         CX, R12
+	PREFETCHT0   (R13)
+	PREFETCHT0   64(R13)
+	PREFETCHT0   7(R13)(R10*1)
+	VBROADCASTSS (R8), Z9
+	VBROADCASTSS (R12)(R10*1), Z10
+	VBROADCASTSS 4(R12)(R10*1), Z11
 	VMULPS       Z9, Z10, Z10
 	VMULPS       Z9, Z11, Z11
 	VADDPS       Z11, Z0, Z0
-	VPMOVZXBD    (R10), Z9
+	VPMOVZXBD    (R12), Z9
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z10, Z9, Z9
 	VADDPS       Z9, Z1, Z1
-	VPMOVZXBD    16(R10), Z9
+	VPMOVZXBD    16(R12), Z9
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z10, Z9, Z9
 	VADDPS       Z9, Z2, Z2
-	VPMOVZXBD    32(R10), Z9
+	VPMOVZXBD    32(R12), Z9
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z10, Z9, Z9
 	VADDPS       Z9, Z3, Z3
-	VPMOVZXBD    48(R10), Z9
+	VPMOVZXBD    48(R12), Z9
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z10, Z9, Z9
 	VADDPS       Z9, Z4, Z4
-	VPMOVZXBD    64(R10), Z9
+	VPMOVZXBD    64(R12), Z9
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z10, Z9, Z9
 	VADDPS       Z9, Z5, Z5
-	VPMOVZXBD    80(R10), Z9
+	VPMOVZXBD    80(R12), Z9
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z10, Z9, Z9
 	VADDPS       Z9, Z6, Z6
-	VPMOVZXBD    96(R10), Z9
+	VPMOVZXBD    96(R12), Z9
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z10, Z9, Z9
 	VADDPS       Z9, Z7, Z7
-	VPMOVZXBD    112(R10), Z9
+	VPMOVZXBD    112(R12), Z9
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z10, Z9, Z9
 	VADDPS       Z9, Z8, Z8
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R11
 	JNZ          weighted
 
 sum:
@@ -1360,17 +1499,18 @@ sum:
 	VADDPS       Z0, Z6, Z6
 	VADDPS       Z0, Z7, Z7
 	VADDPS       Z0, Z8, Z8
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Z0
-	VMULPS       Z0, Z1, Z1
-	VMULPS       Z0, Z2, Z2
-	VMULPS       Z0, Z3, Z3
-	VMULPS       Z0, Z4, Z4
-	VMULPS       Z0, Z5, Z5
-	VMULPS       Z0, Z6, Z6
-	VMULPS       Z0, Z7, Z7
-	VMULPS       Z0, Z8, Z8
+	VBROADCASTSS (R9), Z9
+	ADDQ         $0x04, R9
+	VMULPS       Z9, Z1, Z1
+	VMULPS       Z9, Z2, Z2
+	VMULPS       Z9, Z3, Z3
+	VMULPS       Z9, Z4, Z4
+	VMULPS       Z9, Z5, Z5
+	VMULPS       Z9, Z6, Z6
+	VMULPS       Z9, Z7, Z7
+	VMULPS       Z9, Z8, Z8
 
 store:
 	VMOVUPS Z1, (AX)
@@ -1381,6 +1521,10 @@ store:
 	VMOVUPS Z6, 320(AX)
 	VMOVUPS Z7, 384(AX)
 	VMOVUPS Z8, 448(AX)
+	ADDQ    $0x00000200, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
@@ -1418,125 +1562,139 @@ next:
 	VZEROUPPER
 	RET
 
-// func pool1F32AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool1F32AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, MMX+
-TEXT ·pool1F32AVX2(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool1F32AVX2(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	VADDPS     (DI), Y0, Y0
-	VADDPS     32(DI), Y1, Y1
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	VADDPS     (R11), Y0, Y0
+	VADDPS     32(R11), Y1, Y1
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	VBROADCASTSS (DI), Y2
-	VMULPS       (R9), Y2, Y3
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	VBROADCASTSS (R8), Y2
+	VMULPS       (R11), Y2, Y3
 	VADDPS       Y3, Y0, Y0
-	VMULPS       32(R9), Y2, Y2
+	VMULPS       32(R11), Y2, Y2
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R9), Y2
+	ADDQ         $0x04, R9
 	VMULPS       Y2, Y0, Y0
 	VMULPS       Y2, Y1, Y1
 
 store:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool2F32AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool2F32AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, MMX+
-TEXT ·pool2F32AVX2(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool2F32AVX2(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	VADDPS     (DI), Y0, Y0
-	VADDPS     32(DI), Y1, Y1
-	VADDPS     64(DI), Y2, Y2
-	VADDPS     96(DI), Y3, Y3
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	VADDPS     (R11), Y0, Y0
+	VADDPS     32(R11), Y1, Y1
+	VADDPS     64(R11), Y2, Y2
+	VADDPS     96(R11), Y3, Y3
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	VBROADCASTSS (DI), Y4
-	VMULPS       (R9), Y4, Y5
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	VBROADCASTSS (R8), Y4
+	VMULPS       (R11), Y4, Y5
 	VADDPS       Y5, Y0, Y0
-	VMULPS       32(R9), Y4, Y5
+	VMULPS       32(R11), Y4, Y5
 	VADDPS       Y5, Y1, Y1
-	VMULPS       64(R9), Y4, Y5
+	VMULPS       64(R11), Y4, Y5
 	VADDPS       Y5, Y2, Y2
-	VMULPS       96(R9), Y4, Y4
+	VMULPS       96(R11), Y4, Y4
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Y4
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x04, R9
 	VMULPS       Y4, Y0, Y0
 	VMULPS       Y4, Y1, Y1
 	VMULPS       Y4, Y2, Y2
@@ -1547,19 +1705,27 @@ store:
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool4F32AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool4F32AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, MMX+
-TEXT ·pool4F32AVX2(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool4F32AVX2(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1568,68 +1734,69 @@ TEXT ·pool4F32AVX2(SB), NOSPLIT, $0-64
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	PREFETCHT0 128(R9)
-	PREFETCHT0 192(R9)
-	VADDPS     (DI), Y0, Y0
-	VADDPS     32(DI), Y1, Y1
-	VADDPS     64(DI), Y2, Y2
-	VADDPS     96(DI), Y3, Y3
-	VADDPS     128(DI), Y4, Y4
-	VADDPS     160(DI), Y5, Y5
-	VADDPS     192(DI), Y6, Y6
-	VADDPS     224(DI), Y7, Y7
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	VADDPS     (R11), Y0, Y0
+	VADDPS     32(R11), Y1, Y1
+	VADDPS     64(R11), Y2, Y2
+	VADDPS     96(R11), Y3, Y3
+	VADDPS     128(R11), Y4, Y4
+	VADDPS     160(R11), Y5, Y5
+	VADDPS     192(R11), Y6, Y6
+	VADDPS     224(R11), Y7, Y7
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	PREFETCHT0   128(R10)
-	PREFETCHT0   192(R10)
-	VBROADCASTSS (DI), Y8
-	VMULPS       (R9), Y8, Y9
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	PREFETCHT0   128(R12)
+	PREFETCHT0   192(R12)
+	VBROADCASTSS (R8), Y8
+	VMULPS       (R11), Y8, Y9
 	VADDPS       Y9, Y0, Y0
-	VMULPS       32(R9), Y8, Y9
+	VMULPS       32(R11), Y8, Y9
 	VADDPS       Y9, Y1, Y1
-	VMULPS       64(R9), Y8, Y9
+	VMULPS       64(R11), Y8, Y9
 	VADDPS       Y9, Y2, Y2
-	VMULPS       96(R9), Y8, Y9
+	VMULPS       96(R11), Y8, Y9
 	VADDPS       Y9, Y3, Y3
-	VMULPS       128(R9), Y8, Y9
+	VMULPS       128(R11), Y8, Y9
 	VADDPS       Y9, Y4, Y4
-	VMULPS       160(R9), Y8, Y9
+	VMULPS       160(R11), Y8, Y9
 	VADDPS       Y9, Y5, Y5
-	VMULPS       192(R9), Y8, Y9
+	VMULPS       192(R11), Y8, Y9
 	VADDPS       Y9, Y6, Y6
-	VMULPS       224(R9), Y8, Y8
+	VMULPS       224(R11), Y8, Y8
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Y8
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x04, R9
 	VMULPS       Y8, Y0, Y0
 	VMULPS       Y8, Y1, Y1
 	VMULPS       Y8, Y2, Y2
@@ -1648,138 +1815,156 @@ store:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool1F16AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool1F16AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, F16C, MMX+
-TEXT ·pool1F16AVX2(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool1F16AVX2(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	VCVTPH2PS  (DI), Y2
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	VCVTPH2PS  (R11), Y2
 	VADDPS     Y2, Y0, Y0
-	VCVTPH2PS  16(DI), Y2
+	VCVTPH2PS  16(R11), Y2
 	VADDPS     Y2, Y1, Y1
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	VBROADCASTSS (DI), Y2
-	VCVTPH2PS    (R9), Y3
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	VBROADCASTSS (R8), Y2
+	VCVTPH2PS    (R11), Y3
 	VMULPS       Y2, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	VCVTPH2PS    16(R9), Y3
+	VCVTPH2PS    16(R11), Y3
 	VMULPS       Y2, Y3, Y3
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R9), Y2
+	ADDQ         $0x04, R9
 	VMULPS       Y2, Y0, Y0
 	VMULPS       Y2, Y1, Y1
 
 store:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool2F16AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool2F16AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, F16C, MMX+
-TEXT ·pool2F16AVX2(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool2F16AVX2(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	VCVTPH2PS  (DI), Y4
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	VCVTPH2PS  (R11), Y4
 	VADDPS     Y4, Y0, Y0
-	VCVTPH2PS  16(DI), Y4
+	VCVTPH2PS  16(R11), Y4
 	VADDPS     Y4, Y1, Y1
-	VCVTPH2PS  32(DI), Y4
+	VCVTPH2PS  32(R11), Y4
 	VADDPS     Y4, Y2, Y2
-	VCVTPH2PS  48(DI), Y4
+	VCVTPH2PS  48(R11), Y4
 	VADDPS     Y4, Y3, Y3
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	VBROADCASTSS (DI), Y4
-	VCVTPH2PS    (R9), Y5
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	VBROADCASTSS (R8), Y4
+	VCVTPH2PS    (R11), Y5
 	VMULPS       Y4, Y5, Y5
 	VADDPS       Y5, Y0, Y0
-	VCVTPH2PS    16(R9), Y5
+	VCVTPH2PS    16(R11), Y5
 	VMULPS       Y4, Y5, Y5
 	VADDPS       Y5, Y1, Y1
-	VCVTPH2PS    32(R9), Y5
+	VCVTPH2PS    32(R11), Y5
 	VMULPS       Y4, Y5, Y5
 	VADDPS       Y5, Y2, Y2
-	VCVTPH2PS    48(R9), Y5
+	VCVTPH2PS    48(R11), Y5
 	VMULPS       Y4, Y5, Y5
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Y4
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x04, R9
 	VMULPS       Y4, Y0, Y0
 	VMULPS       Y4, Y1, Y1
 	VMULPS       Y4, Y2, Y2
@@ -1790,19 +1975,27 @@ store:
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool4F16AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool4F16AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, F16C, MMX+
-TEXT ·pool4F16AVX2(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool4F16AVX2(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1811,80 +2004,81 @@ TEXT ·pool4F16AVX2(SB), NOSPLIT, $0-64
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	VCVTPH2PS  (DI), Y8
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	VCVTPH2PS  (R11), Y8
 	VADDPS     Y8, Y0, Y0
-	VCVTPH2PS  16(DI), Y8
+	VCVTPH2PS  16(R11), Y8
 	VADDPS     Y8, Y1, Y1
-	VCVTPH2PS  32(DI), Y8
+	VCVTPH2PS  32(R11), Y8
 	VADDPS     Y8, Y2, Y2
-	VCVTPH2PS  48(DI), Y8
+	VCVTPH2PS  48(R11), Y8
 	VADDPS     Y8, Y3, Y3
-	VCVTPH2PS  64(DI), Y8
+	VCVTPH2PS  64(R11), Y8
 	VADDPS     Y8, Y4, Y4
-	VCVTPH2PS  80(DI), Y8
+	VCVTPH2PS  80(R11), Y8
 	VADDPS     Y8, Y5, Y5
-	VCVTPH2PS  96(DI), Y8
+	VCVTPH2PS  96(R11), Y8
 	VADDPS     Y8, Y6, Y6
-	VCVTPH2PS  112(DI), Y8
+	VCVTPH2PS  112(R11), Y8
 	VADDPS     Y8, Y7, Y7
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	VBROADCASTSS (DI), Y8
-	VCVTPH2PS    (R9), Y9
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	VBROADCASTSS (R8), Y8
+	VCVTPH2PS    (R11), Y9
 	VMULPS       Y8, Y9, Y9
 	VADDPS       Y9, Y0, Y0
-	VCVTPH2PS    16(R9), Y9
+	VCVTPH2PS    16(R11), Y9
 	VMULPS       Y8, Y9, Y9
 	VADDPS       Y9, Y1, Y1
-	VCVTPH2PS    32(R9), Y9
+	VCVTPH2PS    32(R11), Y9
 	VMULPS       Y8, Y9, Y9
 	VADDPS       Y9, Y2, Y2
-	VCVTPH2PS    48(R9), Y9
+	VCVTPH2PS    48(R11), Y9
 	VMULPS       Y8, Y9, Y9
 	VADDPS       Y9, Y3, Y3
-	VCVTPH2PS    64(R9), Y9
+	VCVTPH2PS    64(R11), Y9
 	VMULPS       Y8, Y9, Y9
 	VADDPS       Y9, Y4, Y4
-	VCVTPH2PS    80(R9), Y9
+	VCVTPH2PS    80(R11), Y9
 	VMULPS       Y8, Y9, Y9
 	VADDPS       Y9, Y5, Y5
-	VCVTPH2PS    96(R9), Y9
+	VCVTPH2PS    96(R11), Y9
 	VMULPS       Y8, Y9, Y9
 	VADDPS       Y9, Y6, Y6
-	VCVTPH2PS    112(R9), Y9
+	VCVTPH2PS    112(R11), Y9
 	VMULPS       Y8, Y9, Y9
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Y8
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x04, R9
 	VMULPS       Y8, Y0, Y0
 	VMULPS       Y8, Y1, Y1
 	VMULPS       Y8, Y2, Y2
@@ -1903,150 +2097,168 @@ store:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool1BF16AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool1BF16AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·pool1BF16AVX2(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool1BF16AVX2(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	VPMOVZXWD  (DI), Y2
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	VPMOVZXWD  (R11), Y2
 	VPSLLD     $0x10, Y2, Y2
 	VADDPS     Y2, Y0, Y0
-	VPMOVZXWD  16(DI), Y2
+	VPMOVZXWD  16(R11), Y2
 	VPSLLD     $0x10, Y2, Y2
 	VADDPS     Y2, Y1, Y1
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	VBROADCASTSS (DI), Y2
-	VPMOVZXWD    (R9), Y3
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	VBROADCASTSS (R8), Y2
+	VPMOVZXWD    (R11), Y3
 	VPSLLD       $0x10, Y3, Y3
 	VMULPS       Y2, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	VPMOVZXWD    16(R9), Y3
+	VPMOVZXWD    16(R11), Y3
 	VPSLLD       $0x10, Y3, Y3
 	VMULPS       Y2, Y3, Y3
 	VADDPS       Y3, Y1, Y1
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R9), Y2
+	ADDQ         $0x04, R9
 	VMULPS       Y2, Y0, Y0
 	VMULPS       Y2, Y1, Y1
 
 store:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool2BF16AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool2BF16AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·pool2BF16AVX2(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool2BF16AVX2(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	VPMOVZXWD  (DI), Y4
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	VPMOVZXWD  (R11), Y4
 	VPSLLD     $0x10, Y4, Y4
 	VADDPS     Y4, Y0, Y0
-	VPMOVZXWD  16(DI), Y4
+	VPMOVZXWD  16(R11), Y4
 	VPSLLD     $0x10, Y4, Y4
 	VADDPS     Y4, Y1, Y1
-	VPMOVZXWD  32(DI), Y4
+	VPMOVZXWD  32(R11), Y4
 	VPSLLD     $0x10, Y4, Y4
 	VADDPS     Y4, Y2, Y2
-	VPMOVZXWD  48(DI), Y4
+	VPMOVZXWD  48(R11), Y4
 	VPSLLD     $0x10, Y4, Y4
 	VADDPS     Y4, Y3, Y3
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	VBROADCASTSS (DI), Y4
-	VPMOVZXWD    (R9), Y5
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	VBROADCASTSS (R8), Y4
+	VPMOVZXWD    (R11), Y5
 	VPSLLD       $0x10, Y5, Y5
 	VMULPS       Y4, Y5, Y5
 	VADDPS       Y5, Y0, Y0
-	VPMOVZXWD    16(R9), Y5
+	VPMOVZXWD    16(R11), Y5
 	VPSLLD       $0x10, Y5, Y5
 	VMULPS       Y4, Y5, Y5
 	VADDPS       Y5, Y1, Y1
-	VPMOVZXWD    32(R9), Y5
+	VPMOVZXWD    32(R11), Y5
 	VPSLLD       $0x10, Y5, Y5
 	VMULPS       Y4, Y5, Y5
 	VADDPS       Y5, Y2, Y2
-	VPMOVZXWD    48(R9), Y5
+	VPMOVZXWD    48(R11), Y5
 	VPSLLD       $0x10, Y5, Y5
 	VMULPS       Y4, Y5, Y5
 	VADDPS       Y5, Y3, Y3
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Y4
+	VBROADCASTSS (R9), Y4
+	ADDQ         $0x04, R9
 	VMULPS       Y4, Y0, Y0
 	VMULPS       Y4, Y1, Y1
 	VMULPS       Y4, Y2, Y2
@@ -2057,19 +2269,27 @@ store:
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool4BF16AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool4BF16AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·pool4BF16AVX2(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
+TEXT ·pool4BF16AVX2(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+
+bag:
+	MOVL   (SI), R10
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -2078,96 +2298,97 @@ TEXT ·pool4BF16AVX2(SB), NOSPLIT, $0-64
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	TESTQ  BX, BX
+	TESTQ  R10, R10
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ       (DX)(SI*8), R9
-	MOVQ       (DX), DI
-	ADDQ       CX, R9
-	ADDQ       CX, DI
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	VPMOVZXWD  (DI), Y8
+	MOVQ       (DX)(BX*8), R12
+	MOVQ       (DX), R11
+	ADDQ       CX, R12
+	ADDQ       CX, R11
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	VPMOVZXWD  (R11), Y8
 	VPSLLD     $0x10, Y8, Y8
 	VADDPS     Y8, Y0, Y0
-	VPMOVZXWD  16(DI), Y8
+	VPMOVZXWD  16(R11), Y8
 	VPSLLD     $0x10, Y8, Y8
 	VADDPS     Y8, Y1, Y1
-	VPMOVZXWD  32(DI), Y8
+	VPMOVZXWD  32(R11), Y8
 	VPSLLD     $0x10, Y8, Y8
 	VADDPS     Y8, Y2, Y2
-	VPMOVZXWD  48(DI), Y8
+	VPMOVZXWD  48(R11), Y8
 	VPSLLD     $0x10, Y8, Y8
 	VADDPS     Y8, Y3, Y3
-	VPMOVZXWD  64(DI), Y8
+	VPMOVZXWD  64(R11), Y8
 	VPSLLD     $0x10, Y8, Y8
 	VADDPS     Y8, Y4, Y4
-	VPMOVZXWD  80(DI), Y8
+	VPMOVZXWD  80(R11), Y8
 	VPSLLD     $0x10, Y8, Y8
 	VADDPS     Y8, Y5, Y5
-	VPMOVZXWD  96(DI), Y8
+	VPMOVZXWD  96(R11), Y8
 	VPSLLD     $0x10, Y8, Y8
 	VADDPS     Y8, Y6, Y6
-	VPMOVZXWD  112(DI), Y8
+	VPMOVZXWD  112(R11), Y8
 	VPSLLD     $0x10, Y8, Y8
 	VADDPS     Y8, Y7, Y7
 	ADDQ       $0x08, DX
-	DECQ       BX
+	DECQ       R10
 	JNZ        plain
 	JMP        sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), R9
-	ADDQ         CX, R10
-	ADDQ         CX, R9
-	PREFETCHT0   (R10)
-	PREFETCHT0   64(R10)
-	VBROADCASTSS (DI), Y8
-	VPMOVZXWD    (R9), Y9
+	MOVQ         (DX)(BX*8), R12
+	MOVQ         (DX), R11
+	ADDQ         CX, R12
+	ADDQ         CX, R11
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	VBROADCASTSS (R8), Y8
+	VPMOVZXWD    (R11), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VMULPS       Y8, Y9, Y9
 	VADDPS       Y9, Y0, Y0
-	VPMOVZXWD    16(R9), Y9
+	VPMOVZXWD    16(R11), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VMULPS       Y8, Y9, Y9
 	VADDPS       Y9, Y1, Y1
-	VPMOVZXWD    32(R9), Y9
+	VPMOVZXWD    32(R11), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VMULPS       Y8, Y9, Y9
 	VADDPS       Y9, Y2, Y2
-	VPMOVZXWD    48(R9), Y9
+	VPMOVZXWD    48(R11), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VMULPS       Y8, Y9, Y9
 	VADDPS       Y9, Y3, Y3
-	VPMOVZXWD    64(R9), Y9
+	VPMOVZXWD    64(R11), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VMULPS       Y8, Y9, Y9
 	VADDPS       Y9, Y4, Y4
-	VPMOVZXWD    80(R9), Y9
+	VPMOVZXWD    80(R11), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VMULPS       Y8, Y9, Y9
 	VADDPS       Y9, Y5, Y5
-	VPMOVZXWD    96(R9), Y9
+	VPMOVZXWD    96(R11), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VMULPS       Y8, Y9, Y9
 	VADDPS       Y9, Y6, Y6
-	VPMOVZXWD    112(R9), Y9
+	VPMOVZXWD    112(R11), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VMULPS       Y8, Y9, Y9
 	VADDPS       Y9, Y7, Y7
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R10
 	JNZ          weighted
 
 sum:
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Y8
+	VBROADCASTSS (R9), Y8
+	ADDQ         $0x04, R9
 	VMULPS       Y8, Y0, Y0
 	VMULPS       Y8, Y1, Y1
 	VMULPS       Y8, Y2, Y2
@@ -2186,176 +2407,193 @@ store:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool1I8AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool1I8AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·pool1I8AVX2(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
-	MOVQ   tail+56(FP), R9
-	VXORPS Y0, Y0, Y0
+TEXT ·pool1I8AVX2(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+	MOVQ tail+64(FP), R10
+
+bag:
+	MOVL   (SI), R11
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
-	TESTQ  BX, BX
+	VXORPS Y0, Y0, Y0
+	TESTQ  R11, R11
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), DI
-	ADDQ         CX, R10
-	ADDQ         CX, DI
-	PREFETCHT0   (R10)
-	PREFETCHT0   7(R10)(R9*1)
-	VBROADCASTSS (DI)(R9*1), Y3
-	VBROADCASTSS 4(DI)(R9*1), Y4
+	MOVQ         (DX)(BX*8), R13
+	MOVQ         (DX), R12
+	ADDQ         CX, R13
+	ADDQ         CX, R12
+	PREFETCHT0   (R13)
+	PREFETCHT0   7(R13)(R10*1)
+	VBROADCASTSS (R12)(R10*1), Y3
+	VBROADCASTSS 4(R12)(R10*1), Y4
 	VADDPS       Y4, Y0, Y0
-	VPMOVZXBD    (DI), Y4
+	VPMOVZXBD    (R12), Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y3, Y4, Y4
 	VADDPS       Y4, Y1, Y1
-	VPMOVZXBD    8(DI), Y4
+	VPMOVZXBD    8(R12), Y4
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y3, Y4, Y4
 	VADDPS       Y4, Y2, Y2
 	ADDQ         $0x08, DX
-	DECQ         BX
+	DECQ         R11
 	JNZ          plain
 	JMP          sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R11
-	MOVQ         (DX), R10
-	ADDQ         CX, R11
-	ADDQ         CX, R10
-	PREFETCHT0   (R11)
-	PREFETCHT0   7(R11)(R9*1)
-	VBROADCASTSS (DI), Y3
-	VBROADCASTSS (R10)(R9*1), Y4
-	VBROADCASTSS 4(R10)(R9*1), Y5
+	MOVQ         (DX)(BX*8), R13
+	MOVQ         (DX), R12
+	ADDQ         CX, R13
+	ADDQ         CX, R12
+	PREFETCHT0   (R13)
+	PREFETCHT0   7(R13)(R10*1)
+	VBROADCASTSS (R8), Y3
+	VBROADCASTSS (R12)(R10*1), Y4
+	VBROADCASTSS 4(R12)(R10*1), Y5
 	VMULPS       Y3, Y4, Y4
 	VMULPS       Y3, Y5, Y5
 	VADDPS       Y5, Y0, Y0
-	VPMOVZXBD    (R10), Y3
+	VPMOVZXBD    (R12), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y4, Y3, Y3
 	VADDPS       Y3, Y1, Y1
-	VPMOVZXBD    8(R10), Y3
+	VPMOVZXBD    8(R12), Y3
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y4, Y3, Y3
 	VADDPS       Y3, Y2, Y2
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R11
 	JNZ          weighted
 
 sum:
 	VADDPS       Y0, Y1, Y1
 	VADDPS       Y0, Y2, Y2
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Y0
+	VBROADCASTSS (R9), Y0
+	ADDQ         $0x04, R9
 	VMULPS       Y0, Y1, Y1
 	VMULPS       Y0, Y2, Y2
 
 store:
 	VMOVUPS Y1, (AX)
 	VMOVUPS Y2, 32(AX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool2I8AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool2I8AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·pool2I8AVX2(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
-	MOVQ   tail+56(FP), R9
-	VXORPS Y0, Y0, Y0
+TEXT ·pool2I8AVX2(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+	MOVQ tail+64(FP), R10
+
+bag:
+	MOVL   (SI), R11
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
-	TESTQ  BX, BX
+	VXORPS Y0, Y0, Y0
+	TESTQ  R11, R11
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), DI
-	ADDQ         CX, R10
-	ADDQ         CX, DI
-	PREFETCHT0   (R10)
-	PREFETCHT0   7(R10)(R9*1)
-	VBROADCASTSS (DI)(R9*1), Y5
-	VBROADCASTSS 4(DI)(R9*1), Y6
+	MOVQ         (DX)(BX*8), R13
+	MOVQ         (DX), R12
+	ADDQ         CX, R13
+	ADDQ         CX, R12
+	PREFETCHT0   (R13)
+	PREFETCHT0   7(R13)(R10*1)
+	VBROADCASTSS (R12)(R10*1), Y5
+	VBROADCASTSS 4(R12)(R10*1), Y6
 	VADDPS       Y6, Y0, Y0
-	VPMOVZXBD    (DI), Y6
+	VPMOVZXBD    (R12), Y6
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y1, Y1
-	VPMOVZXBD    8(DI), Y6
+	VPMOVZXBD    8(R12), Y6
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y2, Y2
-	VPMOVZXBD    16(DI), Y6
+	VPMOVZXBD    16(R12), Y6
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y3, Y3
-	VPMOVZXBD    24(DI), Y6
+	VPMOVZXBD    24(R12), Y6
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y5, Y6, Y6
 	VADDPS       Y6, Y4, Y4
 	ADDQ         $0x08, DX
-	DECQ         BX
+	DECQ         R11
 	JNZ          plain
 	JMP          sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R11
-	MOVQ         (DX), R10
-	ADDQ         CX, R11
-	ADDQ         CX, R10
-	PREFETCHT0   (R11)
-	PREFETCHT0   7(R11)(R9*1)
-	VBROADCASTSS (DI), Y5
-	VBROADCASTSS (R10)(R9*1), Y6
-	VBROADCASTSS 4(R10)(R9*1), Y7
+	MOVQ         (DX)(BX*8), R13
+	MOVQ         (DX), R12
+	ADDQ         CX, R13
+	ADDQ         CX, R12
+	PREFETCHT0   (R13)
+	PREFETCHT0   7(R13)(R10*1)
+	VBROADCASTSS (R8), Y5
+	VBROADCASTSS (R12)(R10*1), Y6
+	VBROADCASTSS 4(R12)(R10*1), Y7
 	VMULPS       Y5, Y6, Y6
 	VMULPS       Y5, Y7, Y7
 	VADDPS       Y7, Y0, Y0
-	VPMOVZXBD    (R10), Y5
+	VPMOVZXBD    (R12), Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y6, Y5, Y5
 	VADDPS       Y5, Y1, Y1
-	VPMOVZXBD    8(R10), Y5
+	VPMOVZXBD    8(R12), Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y6, Y5, Y5
 	VADDPS       Y5, Y2, Y2
-	VPMOVZXBD    16(R10), Y5
+	VPMOVZXBD    16(R12), Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y6, Y5, Y5
 	VADDPS       Y5, Y3, Y3
-	VPMOVZXBD    24(R10), Y5
+	VPMOVZXBD    24(R12), Y5
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y6, Y5, Y5
 	VADDPS       Y5, Y4, Y4
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R11
 	JNZ          weighted
 
 sum:
@@ -2363,9 +2601,10 @@ sum:
 	VADDPS       Y0, Y2, Y2
 	VADDPS       Y0, Y3, Y3
 	VADDPS       Y0, Y4, Y4
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Y0
+	VBROADCASTSS (R9), Y0
+	ADDQ         $0x04, R9
 	VMULPS       Y0, Y1, Y1
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
@@ -2376,21 +2615,28 @@ store:
 	VMOVUPS Y2, 32(AX)
 	VMOVUPS Y3, 64(AX)
 	VMOVUPS Y4, 96(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 
-// func pool4I8AVX2(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+// func pool4I8AVX2(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·pool4I8AVX2(SB), NOSPLIT, $0-64
-	MOVQ   dst+0(FP), AX
-	MOVQ   mem+8(FP), CX
-	MOVQ   addrs+16(FP), DX
-	MOVQ   ids+24(FP), BX
-	MOVQ   ahead+32(FP), SI
-	MOVQ   weights+40(FP), DI
-	MOVQ   factor+48(FP), R8
-	MOVQ   tail+56(FP), R9
-	VXORPS Y0, Y0, Y0
+TEXT ·pool4I8AVX2(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ mem+8(FP), CX
+	MOVQ addrs+16(FP), DX
+	MOVQ ahead+40(FP), BX
+	MOVQ lens+24(FP), SI
+	MOVQ bags+32(FP), DI
+	MOVQ weights+48(FP), R8
+	MOVQ factor+56(FP), R9
+	MOVQ tail+64(FP), R10
+
+bag:
+	MOVL   (SI), R11
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
@@ -2399,106 +2645,107 @@ TEXT ·pool4I8AVX2(SB), NOSPLIT, $0-64
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 	VXORPS Y8, Y8, Y8
-	TESTQ  BX, BX
+	VXORPS Y0, Y0, Y0
+	TESTQ  R11, R11
 	JZ     sum
-	TESTQ  DI, DI
+	TESTQ  R8, R8
 	JNZ    weighted
 
 plain:
-	MOVQ         (DX)(SI*8), R10
-	MOVQ         (DX), DI
-	ADDQ         CX, R10
-	ADDQ         CX, DI
-	PREFETCHT0   (R10)
-	PREFETCHT0   7(R10)(R9*1)
-	VBROADCASTSS (DI)(R9*1), Y9
-	VBROADCASTSS 4(DI)(R9*1), Y10
+	MOVQ         (DX)(BX*8), R13
+	MOVQ         (DX), R12
+	ADDQ         CX, R13
+	ADDQ         CX, R12
+	PREFETCHT0   (R13)
+	PREFETCHT0   7(R13)(R10*1)
+	VBROADCASTSS (R12)(R10*1), Y9
+	VBROADCASTSS 4(R12)(R10*1), Y10
 	VADDPS       Y10, Y0, Y0
-	VPMOVZXBD    (DI), Y10
+	VPMOVZXBD    (R12), Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y9, Y10, Y10
 	VADDPS       Y10, Y1, Y1
-	VPMOVZXBD    8(DI), Y10
+	VPMOVZXBD    8(R12), Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y9, Y10, Y10
 	VADDPS       Y10, Y2, Y2
-	VPMOVZXBD    16(DI), Y10
+	VPMOVZXBD    16(R12), Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y9, Y10, Y10
 	VADDPS       Y10, Y3, Y3
-	VPMOVZXBD    24(DI), Y10
+	VPMOVZXBD    24(R12), Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y9, Y10, Y10
 	VADDPS       Y10, Y4, Y4
-	VPMOVZXBD    32(DI), Y10
+	VPMOVZXBD    32(R12), Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y9, Y10, Y10
 	VADDPS       Y10, Y5, Y5
-	VPMOVZXBD    40(DI), Y10
+	VPMOVZXBD    40(R12), Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y9, Y10, Y10
 	VADDPS       Y10, Y6, Y6
-	VPMOVZXBD    48(DI), Y10
+	VPMOVZXBD    48(R12), Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y9, Y10, Y10
 	VADDPS       Y10, Y7, Y7
-	VPMOVZXBD    56(DI), Y10
+	VPMOVZXBD    56(R12), Y10
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       Y9, Y10, Y10
 	VADDPS       Y10, Y8, Y8
 	ADDQ         $0x08, DX
-	DECQ         BX
+	DECQ         R11
 	JNZ          plain
 	JMP          sum
 
 weighted:
-	MOVQ         (DX)(SI*8), R11
-	MOVQ         (DX), R10
-	ADDQ         CX, R11
-	ADDQ         CX, R10
-	PREFETCHT0   (R11)
-	PREFETCHT0   7(R11)(R9*1)
-	VBROADCASTSS (DI), Y9
-	VBROADCASTSS (R10)(R9*1), Y10
-	VBROADCASTSS 4(R10)(R9*1), Y11
+	MOVQ         (DX)(BX*8), R13
+	MOVQ         (DX), R12
+	ADDQ         CX, R13
+	ADDQ         CX, R12
+	PREFETCHT0   (R13)
+	PREFETCHT0   7(R13)(R10*1)
+	VBROADCASTSS (R8), Y9
+	VBROADCASTSS (R12)(R10*1), Y10
+	VBROADCASTSS 4(R12)(R10*1), Y11
 	VMULPS       Y9, Y10, Y10
 	VMULPS       Y9, Y11, Y11
 	VADDPS       Y11, Y0, Y0
-	VPMOVZXBD    (R10), Y9
+	VPMOVZXBD    (R12), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y10, Y9, Y9
 	VADDPS       Y9, Y1, Y1
-	VPMOVZXBD    8(R10), Y9
+	VPMOVZXBD    8(R12), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y10, Y9, Y9
 	VADDPS       Y9, Y2, Y2
-	VPMOVZXBD    16(R10), Y9
+	VPMOVZXBD    16(R12), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y10, Y9, Y9
 	VADDPS       Y9, Y3, Y3
-	VPMOVZXBD    24(R10), Y9
+	VPMOVZXBD    24(R12), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y10, Y9, Y9
 	VADDPS       Y9, Y4, Y4
-	VPMOVZXBD    32(R10), Y9
+	VPMOVZXBD    32(R12), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y10, Y9, Y9
 	VADDPS       Y9, Y5, Y5
-	VPMOVZXBD    40(R10), Y9
+	VPMOVZXBD    40(R12), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y10, Y9, Y9
 	VADDPS       Y9, Y6, Y6
-	VPMOVZXBD    48(R10), Y9
+	VPMOVZXBD    48(R12), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y10, Y9, Y9
 	VADDPS       Y9, Y7, Y7
-	VPMOVZXBD    56(R10), Y9
+	VPMOVZXBD    56(R12), Y9
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       Y10, Y9, Y9
 	VADDPS       Y9, Y8, Y8
 	ADDQ         $0x08, DX
-	ADDQ         $0x04, DI
-	DECQ         BX
+	ADDQ         $0x04, R8
+	DECQ         R11
 	JNZ          weighted
 
 sum:
@@ -2510,9 +2757,10 @@ sum:
 	VADDPS       Y0, Y6, Y6
 	VADDPS       Y0, Y7, Y7
 	VADDPS       Y0, Y8, Y8
-	TESTQ        R8, R8
+	TESTQ        R9, R9
 	JZ           store
-	VBROADCASTSS (R8), Y0
+	VBROADCASTSS (R9), Y0
+	ADDQ         $0x04, R9
 	VMULPS       Y0, Y1, Y1
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
@@ -2531,6 +2779,10 @@ store:
 	VMOVUPS Y6, 160(AX)
 	VMOVUPS Y7, 192(AX)
 	VMOVUPS Y8, 224(AX)
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     bag
 	VZEROUPPER
 	RET
 

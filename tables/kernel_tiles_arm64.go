@@ -4,65 +4,65 @@
 
 package tables
 
-// pool1F32NEON pools the next 16 elements of a bag's rows; see tileFunc.
+// pool1F32NEON pools 16 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool1F32NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool1F32NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool2F32NEON pools the next 32 elements of a bag's rows; see tileFunc.
+// pool2F32NEON pools 32 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool2F32NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool2F32NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool4F32NEON pools the next 64 elements of a bag's rows; see tileFunc.
+// pool4F32NEON pools 64 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool4F32NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool4F32NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool1F16NEON pools the next 16 elements of a bag's rows; see tileFunc.
+// pool1F16NEON pools 16 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool1F16NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool1F16NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool2F16NEON pools the next 32 elements of a bag's rows; see tileFunc.
+// pool2F16NEON pools 32 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool2F16NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool2F16NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool4F16NEON pools the next 64 elements of a bag's rows; see tileFunc.
+// pool4F16NEON pools 64 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool4F16NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool4F16NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool1BF16NEON pools the next 16 elements of a bag's rows; see tileFunc.
+// pool1BF16NEON pools 16 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool1BF16NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool1BF16NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool2BF16NEON pools the next 32 elements of a bag's rows; see tileFunc.
+// pool2BF16NEON pools 32 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool2BF16NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool2BF16NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool4BF16NEON pools the next 64 elements of a bag's rows; see tileFunc.
+// pool4BF16NEON pools 64 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool4BF16NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool4BF16NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool1I8NEON pools the next 16 elements of a bag's rows; see tileFunc.
+// pool1I8NEON pools 16 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool1I8NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool1I8NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool2I8NEON pools the next 32 elements of a bag's rows; see tileFunc.
+// pool2I8NEON pools 32 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool2I8NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool2I8NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
-// pool4I8NEON pools the next 64 elements of a bag's rows; see tileFunc.
+// pool4I8NEON pools 64 elements of the rows of some bags; see tileFunc.
 //
 //go:noescape
-func pool4I8NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
+func pool4I8NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
 
 // narrowNEON stores 16 elements a line as bfloat16; see narrowFunc.
 //

@@ -4,20 +4,24 @@
 
 #include "textflag.h"
 
-// func pool1F32NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
-TEXT ·pool1F32NEON(SB), NOSPLIT, $0-64
+// func pool1F32NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
+TEXT ·pool1F32NEON(SB), NOSPLIT, $0-72
 	MOVD dst+0(FP), R0
 	MOVD mem+8(FP), R1
 	MOVD addrs+16(FP), R2
-	MOVD ids+24(FP), R3
-	MOVD ahead+32(FP), R4
-	MOVD weights+40(FP), R5
-	MOVD factor+48(FP), R6
+	MOVD lens+24(FP), R11
+	MOVD bags+32(FP), R12
+	MOVD ahead+40(FP), R4
+	MOVD weights+48(FP), R5
+	MOVD factor+56(FP), R6
+	LSL $3, R4, R4
+
+bag:
+	MOVWU.P 4(R11), R3
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
-	LSL $3, R4, R4
 	CBZ R3, sum
 	CBNZ R5, weighted
 
@@ -57,7 +61,7 @@ weighted:
 
 sum:
 	CBZ R6, store
-	VLD1R (R6), [V31.S4]
+	VLD1R.P 4(R6), [V31.S4]
 	WORD $0x6E3FDC00 // V0 *= factor
 	WORD $0x6E3FDC21 // V1 *= factor
 	WORD $0x6E3FDC42 // V2 *= factor
@@ -65,17 +69,24 @@ sum:
 
 store:
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
+	SUBS $1, R12, R12
+	BNE bag
 	RET
 
-// func pool2F32NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
-TEXT ·pool2F32NEON(SB), NOSPLIT, $0-64
+// func pool2F32NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
+TEXT ·pool2F32NEON(SB), NOSPLIT, $0-72
 	MOVD dst+0(FP), R0
 	MOVD mem+8(FP), R1
 	MOVD addrs+16(FP), R2
-	MOVD ids+24(FP), R3
-	MOVD ahead+32(FP), R4
-	MOVD weights+40(FP), R5
-	MOVD factor+48(FP), R6
+	MOVD lens+24(FP), R11
+	MOVD bags+32(FP), R12
+	MOVD ahead+40(FP), R4
+	MOVD weights+48(FP), R5
+	MOVD factor+56(FP), R6
+	LSL $3, R4, R4
+
+bag:
+	MOVWU.P 4(R11), R3
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -84,7 +95,6 @@ TEXT ·pool2F32NEON(SB), NOSPLIT, $0-64
 	VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
-	LSL $3, R4, R4
 	CBZ R3, sum
 	CBNZ R5, weighted
 
@@ -140,7 +150,7 @@ weighted:
 
 sum:
 	CBZ R6, store
-	VLD1R (R6), [V31.S4]
+	VLD1R.P 4(R6), [V31.S4]
 	WORD $0x6E3FDC00 // V0 *= factor
 	WORD $0x6E3FDC21 // V1 *= factor
 	WORD $0x6E3FDC42 // V2 *= factor
@@ -153,17 +163,24 @@ sum:
 store:
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0)
+	SUBS $1, R12, R12
+	BNE bag
 	RET
 
-// func pool4F32NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
-TEXT ·pool4F32NEON(SB), NOSPLIT, $0-64
+// func pool4F32NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
+TEXT ·pool4F32NEON(SB), NOSPLIT, $0-72
 	MOVD dst+0(FP), R0
 	MOVD mem+8(FP), R1
 	MOVD addrs+16(FP), R2
-	MOVD ids+24(FP), R3
-	MOVD ahead+32(FP), R4
-	MOVD weights+40(FP), R5
-	MOVD factor+48(FP), R6
+	MOVD lens+24(FP), R11
+	MOVD bags+32(FP), R12
+	MOVD ahead+40(FP), R4
+	MOVD weights+48(FP), R5
+	MOVD factor+56(FP), R6
+	LSL $3, R4, R4
+
+bag:
+	MOVWU.P 4(R11), R3
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -180,7 +197,6 @@ TEXT ·pool4F32NEON(SB), NOSPLIT, $0-64
 	VEOR V13.B16, V13.B16, V13.B16
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
-	LSL $3, R4, R4
 	CBZ R3, sum
 	CBNZ R5, weighted
 
@@ -268,7 +284,7 @@ weighted:
 
 sum:
 	CBZ R6, store
-	VLD1R (R6), [V31.S4]
+	VLD1R.P 4(R6), [V31.S4]
 	WORD $0x6E3FDC00 // V0 *= factor
 	WORD $0x6E3FDC21 // V1 *= factor
 	WORD $0x6E3FDC42 // V2 *= factor
@@ -291,22 +307,28 @@ store:
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0)
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
+	SUBS $1, R12, R12
+	BNE bag
 	RET
 
-// func pool1F16NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
-TEXT ·pool1F16NEON(SB), NOSPLIT, $0-64
+// func pool1F16NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
+TEXT ·pool1F16NEON(SB), NOSPLIT, $0-72
 	MOVD dst+0(FP), R0
 	MOVD mem+8(FP), R1
 	MOVD addrs+16(FP), R2
-	MOVD ids+24(FP), R3
-	MOVD ahead+32(FP), R4
-	MOVD weights+40(FP), R5
-	MOVD factor+48(FP), R6
+	MOVD lens+24(FP), R11
+	MOVD bags+32(FP), R12
+	MOVD ahead+40(FP), R4
+	MOVD weights+48(FP), R5
+	MOVD factor+56(FP), R6
+	LSL $3, R4, R4
+
+bag:
+	MOVWU.P 4(R11), R3
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
-	LSL $3, R4, R4
 	CBZ R3, sum
 	CBNZ R5, weighted
 
@@ -356,7 +378,7 @@ weighted:
 
 sum:
 	CBZ R6, store
-	VLD1R (R6), [V31.S4]
+	VLD1R.P 4(R6), [V31.S4]
 	WORD $0x6E3FDC00 // V0 *= factor
 	WORD $0x6E3FDC21 // V1 *= factor
 	WORD $0x6E3FDC42 // V2 *= factor
@@ -364,17 +386,24 @@ sum:
 
 store:
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
+	SUBS $1, R12, R12
+	BNE bag
 	RET
 
-// func pool2F16NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
-TEXT ·pool2F16NEON(SB), NOSPLIT, $0-64
+// func pool2F16NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
+TEXT ·pool2F16NEON(SB), NOSPLIT, $0-72
 	MOVD dst+0(FP), R0
 	MOVD mem+8(FP), R1
 	MOVD addrs+16(FP), R2
-	MOVD ids+24(FP), R3
-	MOVD ahead+32(FP), R4
-	MOVD weights+40(FP), R5
-	MOVD factor+48(FP), R6
+	MOVD lens+24(FP), R11
+	MOVD bags+32(FP), R12
+	MOVD ahead+40(FP), R4
+	MOVD weights+48(FP), R5
+	MOVD factor+56(FP), R6
+	LSL $3, R4, R4
+
+bag:
+	MOVWU.P 4(R11), R3
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -383,7 +412,6 @@ TEXT ·pool2F16NEON(SB), NOSPLIT, $0-64
 	VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
-	LSL $3, R4, R4
 	CBZ R3, sum
 	CBNZ R5, weighted
 
@@ -457,7 +485,7 @@ weighted:
 
 sum:
 	CBZ R6, store
-	VLD1R (R6), [V31.S4]
+	VLD1R.P 4(R6), [V31.S4]
 	WORD $0x6E3FDC00 // V0 *= factor
 	WORD $0x6E3FDC21 // V1 *= factor
 	WORD $0x6E3FDC42 // V2 *= factor
@@ -470,17 +498,24 @@ sum:
 store:
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0)
+	SUBS $1, R12, R12
+	BNE bag
 	RET
 
-// func pool4F16NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
-TEXT ·pool4F16NEON(SB), NOSPLIT, $0-64
+// func pool4F16NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
+TEXT ·pool4F16NEON(SB), NOSPLIT, $0-72
 	MOVD dst+0(FP), R0
 	MOVD mem+8(FP), R1
 	MOVD addrs+16(FP), R2
-	MOVD ids+24(FP), R3
-	MOVD ahead+32(FP), R4
-	MOVD weights+40(FP), R5
-	MOVD factor+48(FP), R6
+	MOVD lens+24(FP), R11
+	MOVD bags+32(FP), R12
+	MOVD ahead+40(FP), R4
+	MOVD weights+48(FP), R5
+	MOVD factor+56(FP), R6
+	LSL $3, R4, R4
+
+bag:
+	MOVWU.P 4(R11), R3
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -497,7 +532,6 @@ TEXT ·pool4F16NEON(SB), NOSPLIT, $0-64
 	VEOR V13.B16, V13.B16, V13.B16
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
-	LSL $3, R4, R4
 	CBZ R3, sum
 	CBNZ R5, weighted
 
@@ -621,7 +655,7 @@ weighted:
 
 sum:
 	CBZ R6, store
-	VLD1R (R6), [V31.S4]
+	VLD1R.P 4(R6), [V31.S4]
 	WORD $0x6E3FDC00 // V0 *= factor
 	WORD $0x6E3FDC21 // V1 *= factor
 	WORD $0x6E3FDC42 // V2 *= factor
@@ -644,22 +678,28 @@ store:
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0)
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
+	SUBS $1, R12, R12
+	BNE bag
 	RET
 
-// func pool1BF16NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
-TEXT ·pool1BF16NEON(SB), NOSPLIT, $0-64
+// func pool1BF16NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
+TEXT ·pool1BF16NEON(SB), NOSPLIT, $0-72
 	MOVD dst+0(FP), R0
 	MOVD mem+8(FP), R1
 	MOVD addrs+16(FP), R2
-	MOVD ids+24(FP), R3
-	MOVD ahead+32(FP), R4
-	MOVD weights+40(FP), R5
-	MOVD factor+48(FP), R6
+	MOVD lens+24(FP), R11
+	MOVD bags+32(FP), R12
+	MOVD ahead+40(FP), R4
+	MOVD weights+48(FP), R5
+	MOVD factor+56(FP), R6
+	LSL $3, R4, R4
+
+bag:
+	MOVWU.P 4(R11), R3
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
-	LSL $3, R4, R4
 	CBZ R3, sum
 	CBNZ R5, weighted
 
@@ -709,7 +749,7 @@ weighted:
 
 sum:
 	CBZ R6, store
-	VLD1R (R6), [V31.S4]
+	VLD1R.P 4(R6), [V31.S4]
 	WORD $0x6E3FDC00 // V0 *= factor
 	WORD $0x6E3FDC21 // V1 *= factor
 	WORD $0x6E3FDC42 // V2 *= factor
@@ -717,17 +757,24 @@ sum:
 
 store:
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
+	SUBS $1, R12, R12
+	BNE bag
 	RET
 
-// func pool2BF16NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
-TEXT ·pool2BF16NEON(SB), NOSPLIT, $0-64
+// func pool2BF16NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
+TEXT ·pool2BF16NEON(SB), NOSPLIT, $0-72
 	MOVD dst+0(FP), R0
 	MOVD mem+8(FP), R1
 	MOVD addrs+16(FP), R2
-	MOVD ids+24(FP), R3
-	MOVD ahead+32(FP), R4
-	MOVD weights+40(FP), R5
-	MOVD factor+48(FP), R6
+	MOVD lens+24(FP), R11
+	MOVD bags+32(FP), R12
+	MOVD ahead+40(FP), R4
+	MOVD weights+48(FP), R5
+	MOVD factor+56(FP), R6
+	LSL $3, R4, R4
+
+bag:
+	MOVWU.P 4(R11), R3
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -736,7 +783,6 @@ TEXT ·pool2BF16NEON(SB), NOSPLIT, $0-64
 	VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
-	LSL $3, R4, R4
 	CBZ R3, sum
 	CBNZ R5, weighted
 
@@ -810,7 +856,7 @@ weighted:
 
 sum:
 	CBZ R6, store
-	VLD1R (R6), [V31.S4]
+	VLD1R.P 4(R6), [V31.S4]
 	WORD $0x6E3FDC00 // V0 *= factor
 	WORD $0x6E3FDC21 // V1 *= factor
 	WORD $0x6E3FDC42 // V2 *= factor
@@ -823,17 +869,24 @@ sum:
 store:
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0)
+	SUBS $1, R12, R12
+	BNE bag
 	RET
 
-// func pool4BF16NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
-TEXT ·pool4BF16NEON(SB), NOSPLIT, $0-64
+// func pool4BF16NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
+TEXT ·pool4BF16NEON(SB), NOSPLIT, $0-72
 	MOVD dst+0(FP), R0
 	MOVD mem+8(FP), R1
 	MOVD addrs+16(FP), R2
-	MOVD ids+24(FP), R3
-	MOVD ahead+32(FP), R4
-	MOVD weights+40(FP), R5
-	MOVD factor+48(FP), R6
+	MOVD lens+24(FP), R11
+	MOVD bags+32(FP), R12
+	MOVD ahead+40(FP), R4
+	MOVD weights+48(FP), R5
+	MOVD factor+56(FP), R6
+	LSL $3, R4, R4
+
+bag:
+	MOVWU.P 4(R11), R3
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -850,7 +903,6 @@ TEXT ·pool4BF16NEON(SB), NOSPLIT, $0-64
 	VEOR V13.B16, V13.B16, V13.B16
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
-	LSL $3, R4, R4
 	CBZ R3, sum
 	CBNZ R5, weighted
 
@@ -974,7 +1026,7 @@ weighted:
 
 sum:
 	CBZ R6, store
-	VLD1R (R6), [V31.S4]
+	VLD1R.P 4(R6), [V31.S4]
 	WORD $0x6E3FDC00 // V0 *= factor
 	WORD $0x6E3FDC21 // V1 *= factor
 	WORD $0x6E3FDC42 // V2 *= factor
@@ -997,24 +1049,30 @@ store:
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0)
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
+	SUBS $1, R12, R12
+	BNE bag
 	RET
 
-// func pool1I8NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
-TEXT ·pool1I8NEON(SB), NOSPLIT, $0-64
+// func pool1I8NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
+TEXT ·pool1I8NEON(SB), NOSPLIT, $0-72
 	MOVD dst+0(FP), R0
 	MOVD mem+8(FP), R1
 	MOVD addrs+16(FP), R2
-	MOVD ids+24(FP), R3
-	MOVD ahead+32(FP), R4
-	MOVD weights+40(FP), R5
-	MOVD factor+48(FP), R6
-	MOVD tail+56(FP), R10
+	MOVD lens+24(FP), R11
+	MOVD bags+32(FP), R12
+	MOVD ahead+40(FP), R4
+	MOVD weights+48(FP), R5
+	MOVD factor+56(FP), R6
+	MOVD tail+64(FP), R10
+	LSL $3, R4, R4
+
+bag:
+	MOVWU.P 4(R11), R3
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
 	VEOR V28.B16, V28.B16, V28.B16
-	LSL $3, R4, R4
 	CBZ R3, sum
 	CBNZ R5, weighted
 
@@ -1096,7 +1154,7 @@ sum:
 	WORD $0x4E3CD442 // V2 += beta
 	WORD $0x4E3CD463 // V3 += beta
 	CBZ R6, store
-	VLD1R (R6), [V31.S4]
+	VLD1R.P 4(R6), [V31.S4]
 	WORD $0x6E3FDC00 // V0 *= factor
 	WORD $0x6E3FDC21 // V1 *= factor
 	WORD $0x6E3FDC42 // V2 *= factor
@@ -1104,18 +1162,25 @@ sum:
 
 store:
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
+	SUBS $1, R12, R12
+	BNE bag
 	RET
 
-// func pool2I8NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
-TEXT ·pool2I8NEON(SB), NOSPLIT, $0-64
+// func pool2I8NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
+TEXT ·pool2I8NEON(SB), NOSPLIT, $0-72
 	MOVD dst+0(FP), R0
 	MOVD mem+8(FP), R1
 	MOVD addrs+16(FP), R2
-	MOVD ids+24(FP), R3
-	MOVD ahead+32(FP), R4
-	MOVD weights+40(FP), R5
-	MOVD factor+48(FP), R6
-	MOVD tail+56(FP), R10
+	MOVD lens+24(FP), R11
+	MOVD bags+32(FP), R12
+	MOVD ahead+40(FP), R4
+	MOVD weights+48(FP), R5
+	MOVD factor+56(FP), R6
+	MOVD tail+64(FP), R10
+	LSL $3, R4, R4
+
+bag:
+	MOVWU.P 4(R11), R3
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -1125,7 +1190,6 @@ TEXT ·pool2I8NEON(SB), NOSPLIT, $0-64
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
 	VEOR V28.B16, V28.B16, V28.B16
-	LSL $3, R4, R4
 	CBZ R3, sum
 	CBNZ R5, weighted
 
@@ -1249,7 +1313,7 @@ sum:
 	WORD $0x4E3CD4C6 // V6 += beta
 	WORD $0x4E3CD4E7 // V7 += beta
 	CBZ R6, store
-	VLD1R (R6), [V31.S4]
+	VLD1R.P 4(R6), [V31.S4]
 	WORD $0x6E3FDC00 // V0 *= factor
 	WORD $0x6E3FDC21 // V1 *= factor
 	WORD $0x6E3FDC42 // V2 *= factor
@@ -1262,18 +1326,25 @@ sum:
 store:
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0)
+	SUBS $1, R12, R12
+	BNE bag
 	RET
 
-// func pool4I8NEON(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)
-TEXT ·pool4I8NEON(SB), NOSPLIT, $0-64
+// func pool4I8NEON(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)
+TEXT ·pool4I8NEON(SB), NOSPLIT, $0-72
 	MOVD dst+0(FP), R0
 	MOVD mem+8(FP), R1
 	MOVD addrs+16(FP), R2
-	MOVD ids+24(FP), R3
-	MOVD ahead+32(FP), R4
-	MOVD weights+40(FP), R5
-	MOVD factor+48(FP), R6
-	MOVD tail+56(FP), R10
+	MOVD lens+24(FP), R11
+	MOVD bags+32(FP), R12
+	MOVD ahead+40(FP), R4
+	MOVD weights+48(FP), R5
+	MOVD factor+56(FP), R6
+	MOVD tail+64(FP), R10
+	LSL $3, R4, R4
+
+bag:
+	MOVWU.P 4(R11), R3
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -1291,7 +1362,6 @@ TEXT ·pool4I8NEON(SB), NOSPLIT, $0-64
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
 	VEOR V28.B16, V28.B16, V28.B16
-	LSL $3, R4, R4
 	CBZ R3, sum
 	CBNZ R5, weighted
 
@@ -1499,7 +1569,7 @@ sum:
 	WORD $0x4E3CD5CE // V14 += beta
 	WORD $0x4E3CD5EF // V15 += beta
 	CBZ R6, store
-	VLD1R (R6), [V31.S4]
+	VLD1R.P 4(R6), [V31.S4]
 	WORD $0x6E3FDC00 // V0 *= factor
 	WORD $0x6E3FDC21 // V1 *= factor
 	WORD $0x6E3FDC42 // V2 *= factor
@@ -1522,6 +1592,8 @@ store:
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0)
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
+	SUBS $1, R12, R12
+	BNE bag
 	RET
 
 // func narrowNEON(dst *byte, sums *byte, lines int)

@@ -402,10 +402,10 @@ func TestI10BroadcastBagsAreReadOnce(t *testing.T) {
 
 	counted, read := *s, 0
 	fastest := kernels()[0].tiles
-	count := func(dst, mem *byte, addrs *uint64, ids, ahead int, weights, factor *float32, tail int) {
-		read += ids
+	count := func(dst, mem *byte, addrs *uint64, lens *uint32, bags, ahead int, weights, factor *float32, tail int) {
+		read += idsOf(lens, bags)
 		if fastest != nil {
-			fastest[float32s][0](dst, mem, addrs, ids, ahead, weights, factor, tail)
+			fastest[float32s][0](dst, mem, addrs, lens, bags, ahead, weights, factor, tail)
 		}
 	}
 	counted.kernel = kernel{name: "counting", tiles: &[forms]tiles{{count}}}

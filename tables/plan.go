@@ -17,7 +17,7 @@ type Plan struct {
 
 	// Scratch of calls.
 	once bagList // of Pool
-	wide []byte  // a sum before it is rounded to bfloat16
+	wide []byte  // sums before they are rounded to bfloat16
 	args sweepArgs
 	one  [1][]byte
 	step [1]int

@@ -23,7 +23,7 @@ type Set struct {
 	kernel  kernel
 	tables  []table
 	strides []int  // bytes a packed row, per packed array
-	wide    int    // bytes of the widest sum that is rounded to bfloat16
+	wide    int    // bytes of all sums of a row that are rounded to bfloat16
 	zero    uint64 // address of the zero row
 }
 
@@ -139,7 +139,7 @@ func (s *Set) bind(m *model.Manifest) error {
 		case dtype.Float32:
 		case dtype.BFloat16:
 			c.half = true
-			s.wide = max(s.wide, 4*t.Dim)
+			s.wide += 4 * t.Dim
 		default:
 			return fmt.Errorf("%w: table %q: got a packed array of %s, want float32 or bfloat16", ErrGeometry, t.Name, d)
 		}

@@ -52,7 +52,7 @@ func arm64(asm, stubs string) error {
 	for _, f := range forms {
 		for _, lines := range []int{1, 2, 4} {
 			name := fmt.Sprintf("pool%d%sNEON", lines, f.name)
-			fmt.Fprintf(&g, "\n// %s pools the next %d elements of a bag's rows; see tileFunc.\n//\n//go:noescape\nfunc %s%s\n", name, lines*perLine, name, signature)
+			fmt.Fprintf(&g, "\n// %s pools %d elements of the rows of some bags; see tileFunc.\n//\n//go:noescape\nfunc %s%s\n", name, lines*perLine, name, signature)
 			(&neon{Buffer: &s, form: f, lines: lines}).tile(name)
 		}
 	}
@@ -64,7 +64,7 @@ func arm64(asm, stubs string) error {
 	return os.WriteFile(stubs, g.Bytes(), 0o644)
 }
 
-const signature = "(dst *byte, mem *byte, addrs *uint64, ids int, ahead int, weights *float32, factor *float32, tail int)"
+const signature = "(dst *byte, mem *byte, addrs *uint64, lens *uint32, bags int, ahead int, weights *float32, factor *float32, tail int)"
 
 const narrowSignature = "(dst *byte, sums *byte, lines int)"
 
@@ -111,23 +111,24 @@ func registers(kind string, from, n int) string {
 }
 
 func (x *neon) tile(name string) {
-	fmt.Fprintf(x, "\n// func %s%s\nTEXT ·%s(SB), NOSPLIT, $0-64\n", name, signature, name)
-	for i, arg := range []string{"dst", "mem", "addrs", "ids", "ahead", "weights", "factor", "tail"} {
-		if arg != "tail" || x.form.affine {
-			reg := i
-			if arg == "tail" {
-				reg = 10 // R7 to R9 are in use
-			}
-			x.p("MOVD %s+%d(FP), R%d", arg, 8*i, reg)
+	fmt.Fprintf(x, "\n// func %s%s\nTEXT ·%s(SB), NOSPLIT, $0-72\n", name, signature, name)
+	for i, arg := range []struct {
+		name string
+		reg  int // R3 is the ids of the bag that are left, R7 to R9 are the loop's
+	}{{"dst", 0}, {"mem", 1}, {"addrs", 2}, {"lens", 11}, {"bags", 12}, {"ahead", 4}, {"weights", 5}, {"factor", 6}, {"tail", 10}} {
+		if arg.name != "tail" || x.form.affine {
+			x.p("MOVD %s+%d(FP), R%d", arg.name, 8*i, arg.reg)
 		}
 	}
+	x.p("LSL $3, R4, R4")
+	fmt.Fprint(x, "\nbag:\n")
+	x.p("MOVWU.P 4(R11), R3")
 	for i := range 4 * x.lines {
 		x.p("VEOR V%d.B16, V%d.B16, V%d.B16", i, i, i)
 	}
 	if x.form.affine {
 		x.p("VEOR V%d.B16, V%d.B16, V%d.B16", betaReg, betaReg, betaReg)
 	}
-	x.p("LSL $3, R4, R4")
 	x.p("CBZ R3, sum")
 	x.p("CBNZ R5, weighted")
 	x.loop("plain", false)
@@ -140,7 +141,7 @@ func (x *neon) tile(name string) {
 		}
 	}
 	x.p("CBZ R6, store")
-	x.p("VLD1R (R6), [V%d.S4]", weightReg)
+	x.p("VLD1R.P 4(R6), [V%d.S4]", weightReg)
 	for i := range 4 * x.lines {
 		x.p("%s // V%d *= factor", three(fmul4s, i, weightReg, i), i)
 	}
@@ -148,6 +149,8 @@ func (x *neon) tile(name string) {
 	for i := range x.lines {
 		x.p("VST1.P %s, 64(R0)", registers("S4", 4*i, 4))
 	}
+	x.p("SUBS $1, R12, R12")
+	x.p("BNE bag")
 	x.p("RET")
 }
 

@@ -12,7 +12,7 @@ import (
 const (
 	line    = 64       // bytes of a cache line, and of a line of sums
 	perLine = line / 4 // elements in a line of sums
-	params  = "dst, mem *byte, addrs *uint64, ids, ahead int, weights, factor *float32, tail int"
+	params  = "dst, mem *byte, addrs *uint64, lens *uint32, bags, ahead int, weights, factor *float32, tail int"
 )
 
 // form is how the elements of a table's rows are stored.
@@ -63,30 +63,40 @@ type function struct {
 	form
 	n                                       int
 	dst, mem, addr, left, ahead, w, f, tail Register
+	lens, bags                              Register
 	acc                                     []VecVirtual
 	beta                                    VecVirtual // sum of the rows' biases, in every element
 }
 
-// tile writes the function that pools n lines of sums of one bag.
+// tile writes the function that pools n lines of sums of some bags.
 func tile(s isa, f form, n int) {
 	name := fmt.Sprintf("pool%d%s%s", n, f.name, s.name)
 	TEXT(name, NOSPLIT, "func("+params+")")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s pools the next %d elements of a bag's rows; see tileFunc.", name, n*perLine))
+	Doc(fmt.Sprintf("%s pools %d elements of the rows of some bags; see tileFunc.", name, n*perLine))
 	x := function{isa: s, form: f, n: n}
 	x.dst, x.mem = Load(Param("dst"), GP64()), Load(Param("mem"), GP64())
-	x.addr, x.left = Load(Param("addrs"), GP64()), Load(Param("ids"), GP64())
-	x.ahead = Load(Param("ahead"), GP64())
+	x.addr, x.ahead = Load(Param("addrs"), GP64()), Load(Param("ahead"), GP64())
+	x.lens, x.bags = Load(Param("lens"), GP64()), Load(Param("bags"), GP64())
 	x.w, x.f = Load(Param("weights"), GP64()), Load(Param("factor"), GP64())
 	if f.affine {
 		x.tail = Load(Param("tail"), GP64())
 		x.beta = s.reg()
-		zero(s, x.beta)
 	}
 	x.acc = make([]VecVirtual, n*line/s.vector)
 	for i := range x.acc {
 		x.acc[i] = s.reg()
-		zero(s, x.acc[i])
+	}
+
+	Label("bag")
+	left := GP64()
+	x.left = left
+	MOVL(Mem{Base: x.lens}, left.As32())
+	for _, a := range x.acc {
+		zero(s, a)
+	}
+	if f.affine {
+		zero(s, x.beta)
 	}
 	TESTQ(x.left, x.left)
 	JZ(LabelRef("sum"))
@@ -106,6 +116,7 @@ func tile(s isa, f form, n int) {
 	JZ(LabelRef("store"))
 	factor := s.reg()
 	VBROADCASTSS(Mem{Base: x.f}, factor)
+	ADDQ(Imm(4), x.f)
 	for _, a := range x.acc {
 		VMULPS(factor, a, a)
 	}
@@ -114,6 +125,10 @@ func tile(s isa, f form, n int) {
 	for i, a := range x.acc {
 		VMOVUPS(a, Mem{Base: x.dst, Disp: i * s.vector})
 	}
+	ADDQ(U32(n*line), x.dst)
+	ADDQ(Imm(4), x.lens)
+	DECQ(x.bags)
+	JNZ(LabelRef("bag"))
 	VZEROUPPER()
 	RET()
 }
