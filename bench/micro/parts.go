@@ -95,11 +95,13 @@ func bare(name string) string {
 // figure is one unit of a benchmark.
 type figure struct {
 	Unit   string    `json:"unit"`
-	Values []float64 `json:"values"` // one a repeat, ascending at the end
+	Values []float64 `json:"values"` // one a repeat, in their order
 	Median float64   `json:"median"`
 }
 
-func (f *figure) settle() {
-	slices.Sort(f.Values)
-	f.Median = f.Values[len(f.Values)/2]
+func (f *figure) settle() { f.Median = median(f.Values) }
+
+func median(list []float64) float64 {
+	sorted := slices.Sorted(slices.Values(list))
+	return sorted[len(sorted)/2]
 }

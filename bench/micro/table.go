@@ -17,11 +17,15 @@ type compared struct {
 	Against []baseline `json:"against"`
 }
 
-// baseline is a figure that ours is compared with. Ratio is how many times better ours is; 0: not measured.
+// baseline is a figure that ours is compared with. Ratio is how many times better ours is: the median over the repeats, each of which
+// compares figures of its own, so that a machine that is slower for some minutes is so for both. 0: not measured. Low and High are the
+// smallest and the largest.
 type baseline struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
 	Ratio float64 `json:"ratio"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
 }
 
 // of is the median of a figure, 0 if there is none.
@@ -32,22 +36,34 @@ func (r *results) of(key string) float64 {
 	return 0
 }
 
-func (r *results) least(keys ...string) float64 {
-	best := 0.0
+// least is the key of the smallest figure.
+func (r *results) least(keys ...string) string {
+	best := keys[0]
 	for _, k := range keys {
-		if v := r.of(k); v > 0 && (best == 0 || v < best) {
-			best = v
+		if v := r.of(k); v > 0 && (r.of(best) == 0 || v < r.of(best)) {
+			best = k
 		}
 	}
 	return best
 }
 
+// row compares a figure, of which less is better, with others.
+func (r *results) row(what, unit, ours string, against ...baseline) compared {
+	return compared{what, unit, r.of(ours), against}
+}
+
 // against compares a figure of which less is better.
-func against(name string, ours, theirs float64) baseline {
-	b := baseline{Name: name, Value: theirs}
-	if ours > 0 && theirs > 0 {
-		b.Ratio = theirs / ours
+func (r *results) against(name, ours, theirs string) baseline {
+	b := baseline{Name: name, Value: r.of(theirs)}
+	if r.of(ours) == 0 || b.Value == 0 {
+		return b
 	}
+	o, t := r.Figures[ours].Values, r.Figures[theirs].Values
+	ratios := make([]float64, min(len(o), len(t)))
+	for i := range ratios {
+		ratios[i] = t[i] / o[i]
+	}
+	b.Ratio, b.Low, b.High = median(ratios), slices.Min(ratios), slices.Max(ratios)
 	return b
 }
 
@@ -70,51 +86,47 @@ func table(r *results) map[string][]compared {
 			add(0, r.lookup(d, batch))
 		}
 	}
-	trip := r.of("shmring BenchmarkRoundTrip/ring ns/op")
-	add(1, compared{"reserve, commit, close, complete, deliver", "ns", trip, []baseline{against("two Go channels", trip, r.of("shmring BenchmarkRoundTrip/channels ns/op"))}})
-	loop := r.of("deviceowner BenchmarkBatch/loop ns/op")
-	add(2, compared{"a batch on a device that takes no time, frontend's part included", "ns", loop, []baseline{against("the ring's calls alone", loop, r.of("deviceowner BenchmarkBatch/bare ns/op"))}})
-	paced := r.of("deviceowner BenchmarkSaturated/loop ns/op")
-	add(2, compared{"a batch on the simulated accelerator, 350 µs a launch, two in flight", "ns", paced, []baseline{against("a bare loop over the same executor", paced, r.of("deviceowner BenchmarkSaturated/bare ns/op"))}})
+	pair := func(section int, what, ours, name, theirs string) {
+		add(section, r.row(what, "ns", ours, r.against(name, ours, theirs)))
+	}
+	pair(1, "reserve, commit, close, complete, deliver", "shmring BenchmarkRoundTrip/ring ns/op", "two Go channels", "shmring BenchmarkRoundTrip/channels ns/op")
+	pair(2, "a batch on a device that takes no time, frontend's part included", "deviceowner BenchmarkBatch/loop ns/op", "the ring's calls alone", "deviceowner BenchmarkBatch/bare ns/op")
+	pair(2, "a batch on the simulated accelerator, 350 µs a launch, two in flight", "deviceowner BenchmarkSaturated/loop ns/op", "a bare loop over the same executor", "deviceowner BenchmarkSaturated/bare ns/op")
 	for _, rows := range []string{"1", "128"} {
 		add(3, r.call("a batch of "+rows+" rows", "TinyProgram", "rows="+rows, "ns/op"), r.call("the same, processor time", "TinyProgram", "rows="+rows, "cpu-ns/op"))
 	}
 	add(3, r.call("a program that reads 128 rows of 13.9 KB", "WideRows", "depth=1", "ns/op"), r.call("the same, processor time", "WideRows", "depth=1", "cpu-ns/op"))
-	native := r.of("frontend/wire BenchmarkDecode/native ns/op")
-	add(4, compared{"rankd.v1", "ns", native, []baseline{against("protobuf's generated code", native, r.of("frontend/wire BenchmarkDecode/native/generated ns/op"))}})
+	pair(4, "rankd.v1", "frontend/wire BenchmarkDecode/native ns/op", "protobuf's generated code", "frontend/wire BenchmarkDecode/native/generated ns/op")
 	for _, form := range []string{"raw", "typed"} {
-		add(4, compared{"KServe v2, " + form + " contents", "ns", r.of("frontend/wire BenchmarkDecode/" + form + " ns/op"), nil})
+		add(4, r.row("KServe v2, "+form+" contents", "ns", "frontend/wire BenchmarkDecode/"+form+" ns/op"))
 	}
 	return t
 }
 
 // call compares the ways in which a batch reaches the device.
 func (r *results) call(what, benchmark, size, unit string) compared {
-	of := func(way string) float64 {
-		return r.of(fmt.Sprintf("deviceowner/pjrt Benchmark%s/%s/%s %s", benchmark, way, size, unit))
+	of := func(way string) string {
+		return fmt.Sprintf("deviceowner/pjrt Benchmark%s/%s/%s %s", benchmark, way, size, unit)
 	}
 	ours := of("shim-lend")
-	return compared{what, "ns", ours, []baseline{
-		against("own shim, rows copied", ours, of("shim-copy")), against("go-xla", ours, of("go-xla")),
-	}}
+	return r.row(what, "ns", ours, r.against("own shim, rows copied", ours, of("shim-copy")), r.against("go-xla", ours, of("go-xla")))
 }
 
 // lookup compares the fastest kernel at one row type and batch size. The ceiling is the same rows read into a single bag.
 func (r *results) lookup(d string, batch int) compared {
 	size := strconv.Itoa(batch)
 	kernel := r.fastest(d)
-	gather := func(name string) float64 { return r.of("tables BenchmarkGather/" + d + "/" + name + " µs/example") }
+	gather := func(name string) string { return "tables BenchmarkGather/" + d + "/" + name + " µs/example" }
 	ours := gather(kernel + "/batch=" + size)
-	python := func(way string) float64 { return r.of("python " + way + "/batch=" + size + " µs/example") }
-	c := compared{What: fmt.Sprintf("%s, %d a call (%s)", d, batch, kernel), Unit: "µs/example", Ours: ours}
-	c.Against = append(c.Against, against("rows alone", ours, gather(kernel+"/ceiling")), against("portable", ours, gather("generic/batch=16")))
+	python := func(way string) string { return "python " + way + "/batch=" + size + " µs/example" }
+	c := r.row(fmt.Sprintf("%s, %d a call (%s)", d, batch, kernel), "µs/example", ours,
+		r.against("rows alone", ours, gather(kernel+"/ceiling")), r.against("portable", ours, gather("generic/batch=16")))
 	if d == "float32" {
 		c.Against = append(c.Against,
-			against("NumPy", ours, r.least("python numpy_by_table/batch="+size+" µs/example", "python numpy_at_once/batch="+size+" µs/example")),
-			against("torch", ours, python("torch_embedding_bag")))
+			r.against("NumPy", ours, r.least(python("numpy_by_table"), python("numpy_at_once"))), r.against("torch", ours, python("torch_embedding_bag")))
 	}
 	if d != "bfloat16" {
-		c.Against = append(c.Against, against("FBGEMM", ours, python("fbgemm_"+d)))
+		c.Against = append(c.Against, r.against("FBGEMM", ours, python("fbgemm_"+d)))
 	}
 	return c
 }
@@ -132,7 +144,8 @@ func (r *results) fastest(d string) string {
 // print writes the table as Markdown.
 func (r *results) print(out io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Benchmarks of parts\n\nMedians of %d runs on processor %d, all in turns. A ratio above 1 means that rankd is faster.\n", r.Repeats, r.CPU)
+	fmt.Fprintf(&b, "# Benchmarks of parts\n\nMedians of %d runs on processor %d, all in turns; a ratio is the median of those of the runs, with the smallest and the largest.\n"+
+		"One above 1 means that rankd is faster.\n", r.Repeats, r.CPU)
 	if p := r.Python; p != nil {
 		fmt.Fprintf(&b, "%s; %v; tables of %d rows, %d MiB of them on huge pages in Python.\n", p.CPU, p.Versions, p.Rows, p.Huge>>20)
 	} else {
@@ -159,7 +172,7 @@ func (r *results) print(out io.Writer) error {
 				cell := "–"
 				for _, a := range row.Against {
 					if a.Name == n && a.Ratio > 0 {
-						cell = fmt.Sprintf("%s (%.2f ×)", quantity(a.Value, row.Unit), a.Ratio)
+						cell = fmt.Sprintf("%s (%.2f ×, %.2f–%.2f)", quantity(a.Value, row.Unit), a.Ratio, a.Low, a.High)
 					}
 				}
 				fmt.Fprintf(&b, " %s |", cell)
