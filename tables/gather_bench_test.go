@@ -70,7 +70,7 @@ func (g *gather) sweeps(b *testing.B, k kernel, batch int) {
 
 // whole is what a request costs besides decoding: ids validated and resolved, in the chunks of a frontend, and pooled.
 func (g *gather) whole(b *testing.B, k kernel, batch int) {
-	const chunk = 16
+	const chunk = 32
 	g.set.kernel = k
 	dst := [][]byte{make([]byte, batch*g.set.strides[0])}
 	bags := make([]Bags, len(g.bags))

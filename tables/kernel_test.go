@@ -80,11 +80,11 @@ func problem(t testing.TB, rng *rand.Rand, dims []int) sweepArgs {
 	size := 0
 	kinds := make([]form, len(dims))
 	strides := make([]int, len(dims))
-	alike := make([]bool, len(dims)) // the column is a neighbour of the one before and of its kind: both may be pooled in one call
+	alike := make([]bool, len(dims)) // the column is a neighbour of the one before and of its kind: if it is as wide, both may be pooled in one call
 	for i, dim := range dims {
-		alike[i] = i > 0 && dim == dims[i-1] && rng.IntN(4) > 0
+		alike[i] = i > 0 && rng.IntN(4) > 0
 		kinds[i] = form(rng.IntN(int(forms)))
-		if alike[i] {
+		if alike[i] && rng.IntN(8) > 0 {
 			kinds[i] = kinds[i-1]
 		}
 		strides[i] = int(strideOf(rowDTypes[kinds[i]], dim))
@@ -100,7 +100,7 @@ func problem(t testing.TB, rng *rand.Rand, dims []int) sweepArgs {
 			offset = a.columns[i-1].offset + a.columns[i-1].bytes()
 			other := col
 			col = a.columns[i-1]
-			col.offset = offset
+			col.offset, col.dim, col.form = offset, dim, kinds[i]
 			switch rng.IntN(8) { // but for one thing
 			case 0:
 				col.half = other.half
@@ -108,6 +108,9 @@ func problem(t testing.TB, rng *rand.Rand, dims []int) sweepArgs {
 				col.weighted = other.weighted
 			case 2:
 				col.scaled = other.scaled
+			case 3:
+				col.offset += 1 + rng.IntN(8)
+				offset = col.offset
 			}
 		}
 		a.columns = append(a.columns, col)
@@ -220,7 +223,7 @@ func TestI6KernelsGiveTheSameBits(t *testing.T) {
 	for dim := 1; dim <= 300; dim++ { // all lengths, alone
 		t.Run(fmt.Sprintf("dim=%d", dim), func(t *testing.T) { check(t, rng, []int{dim}) })
 	}
-	for n := range 100 { // and beside others
+	for n := range 300 { // and beside others
 		t.Run(fmt.Sprintf("mixed=%d", n), func(t *testing.T) {
 			dims := make([]int, 1+rng.IntN(6))
 			for i := range dims {

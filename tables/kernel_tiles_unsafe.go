@@ -51,18 +51,16 @@ func (k *kernel) group(columns []column) {
 	for i := len(columns) - 1; i >= 0; i-- {
 		c := &columns[i]
 		c.group = 1
-		if c.dim%lineElements == 0 && k.tiles[c.form].only(c.dim/lineElements) != nil && i+1 < len(columns) && c.joins(&columns[i+1]) {
+		if k.tiles[c.form].have(c.dim) && i+1 < len(columns) && c.joins(&columns[i+1]) {
 			c.group += columns[i+1].group
 		}
 	}
 }
 
-// only is the tile of so many lines, nil if there is none.
-func (t tiles) only(lines int) tileFunc {
-	if k := bits.Len(uint(lines)) - 1; k >= 0 && k < len(t) && lines == 1<<k {
-		return t[k]
-	}
-	return nil
+// have reports whether there is a tile as wide as a vector of dim elements.
+func (t tiles) have(dim int) bool {
+	lines := uint(dim / lineElements)
+	return dim%lineElements == 0 && bits.OnesCount(lines) == 1 && bits.Len(lines) <= len(t)
 }
 
 // sweepTiles is sweep for a kernel made of tiles.
@@ -85,11 +83,7 @@ func (k *kernel) sweepTiles(a *sweepArgs) {
 			if col.half {
 				sums = a.wide[:col.group*4*col.dim]
 			}
-			if col.group > 1 {
-				b.run(k.tiles[col.form].only(col.dim/lineElements), &sums[0], col, 0)
-			} else {
-				k.tiles[col.form].pool(&b, sums, col, &a.line)
-			}
+			k.tiles[col.form].pool(&b, sums, col, &a.line)
 			if col.half {
 				k.store(out, sums)
 			}
@@ -111,8 +105,8 @@ func (k *kernel) store(out, sums []byte) {
 	narrow(out[line/2*whole:], sums[line*whole:])
 }
 
-// pool covers the lines of a bag with the widest tiles that fit. What is left of a line goes through scratch: no more than the
-// vector may be written. Reading more is fine, since rows or the segment go on.
+// pool covers the lines of a bag, or of bags whose vectors are one tile each, with the widest tiles that fit. What is left of a line
+// goes through scratch: no more than the vector may be written. Reading more is fine, since rows or the segment go on.
 func (t tiles) pool(b *bagArgs, out []byte, col *column, scratch *[line]byte) {
 	at := 0 // elements
 	for left := col.dim / lineElements; left > 0; {
