@@ -40,15 +40,17 @@ func (c *Core) submit(k *call) (retained bool) {
 	}
 	k.mu.Lock()
 	k.gathering--
-	if rest := k.err == nil && k.rest() > 0; rest && !k.queued {
+	rest := k.err == nil && k.rest() > 0
+	switch {
+	case rest && !k.queued:
 		c.enqueue(k, hungry)
-		return true
-	} else if retained = rest || k.gathering > 0; retained {
+	case rest || k.gathering > 0:
 		k.mu.Unlock() // a worker settles it
-		return true
+	default:
+		k.settle()
+		return false
 	}
-	k.settle()
-	return false
+	return true
 }
 
 // enqueue leaves what nobody has taken of k to the workers. It is called with k.mu held and releases it.

@@ -52,9 +52,9 @@ type Core struct {
 	epoch   time.Time // what now counts from
 	shape   shape
 	life    time.Duration // longest life of a call
-	calls   sync.Pool     // *call
 	threads int           // processors that goroutines of this process run on
 	spread  int           // bytes of a request from which on idle workers help with it
+	calls   sync.Pool     // *call
 	gathers sync.Pool     // *gatherer
 
 	draining atomic.Bool
@@ -119,7 +119,7 @@ func (c *Core) OnState(f func(serving bool)) { c.onState = append(c.onState, f) 
 func (c *Core) Start() {
 	workers := c.cfg.GatherWorkers
 	if workers == 0 {
-		workers = min(runtime.GOMAXPROCS(0), 8)
+		workers = min(c.threads, 8)
 	}
 	c.done.Add(2 + workers)
 	go c.pollLoop()

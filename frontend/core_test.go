@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -51,7 +50,7 @@ func (b *bench) restored(t testing.TB) {
 	testutil.Eventually(t, 20*time.Second, "accounts at zero", func() bool {
 		calls, rows := b.queue.load()
 		return b.ring.pending.Load() == 0 && b.inflight.Load() == 0 && b.open.Load() == 0 && calls == 0 && rows == 0 &&
-			b.queue.hungry.Load() == 0 && b.space.blocked.Load() == 0 && b.ring.holds.Load() == 0 && b.wheel.empty()
+			b.queue.hungry.Load() == 0 && b.gathering.Load() == 0 && b.space.blocked.Load() == 0 && b.ring.holds.Load() == 0 && b.wheel.empty()
 	})
 }
 
@@ -407,12 +406,9 @@ func TestLargeCallIsSpreadOverIdleWorkers(t *testing.T) {
 			}
 		}
 	})
-	a, ids := newAnswer(), sequence(0, 32) // as many chunks as a connection looks up by itself
-	b.ScoreUnary(APIPredict, encode(t, predictOf(ids...)), time.Time{}, a)
-	for a.waiting() {
-		b.ring.complete(16, shmring.StatusOK)
-		runtime.Gosched()
-	}
+	b.device(t, 16)
+	ids := sequence(0, 32) // as many chunks as a connection looks up by itself
+	a, _ := b.send(t, time.Time{}, ids...)
 	wantScores(t, a.scores(t), ids)
 	b.restored(t)
 }
@@ -424,13 +420,11 @@ func TestCallIsNotSpreadWhereNothingIsGained(t *testing.T) {
 		"small request":   func(c *Core) { c.threads, c.spread = 2, 1<<20 },
 	} {
 		b := newBench(t, testConfig(), 256, set)
-		a, ids := newAnswer(), sequence(0, 32)
-		if ticket := b.ScoreUnary(APIPredict, encode(t, predictOf(ids...)), time.Time{}, a); ticket.Retained {
+		b.device(t, 16)
+		ids := sequence(0, 32)
+		a, ticket := b.send(t, time.Time{}, ids...)
+		if ticket.Retained {
 			t.Errorf("%s: got a request that workers read, want one that its connection looked up", name)
-		}
-		for a.waiting() {
-			b.ring.complete(16, shmring.StatusOK)
-			runtime.Gosched()
 		}
 		wantScores(t, a.scores(t), ids)
 	}
