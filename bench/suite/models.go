@@ -16,9 +16,7 @@ import (
 
 // bundle is a model that arms serve: the demo, or the demo with narrower rows. Each is examined with its own rows' scores.
 type bundle struct {
-	dir      string
 	id       string // digest
-	bytes    int64  // of its tables
 	set      *exam.Set
 	requests map[int]*exam.Requests // by size
 }
@@ -43,14 +41,14 @@ func (o *Options) dirOf(rows string) string {
 }
 
 // makeModel makes the bundle unless it is there.
-func (s *suite) makeModel(ctx context.Context, rows string) error {
+func (s *suite) makeModel(ctx context.Context, rows string) (*model.Bundle, error) {
 	dir := s.o.dirOf(rows)
-	if _, err := model.Open(dir); err == nil {
-		return nil
+	if b, err := model.Open(dir); err == nil {
+		return b, nil
 	}
 	made := dir + ".new"
 	if err := errors.Join(os.RemoveAll(dir), os.RemoveAll(made), os.MkdirAll(filepath.Dir(made), 0o755)); err != nil {
-		return fmt.Errorf("make model: %w", err)
+		return nil, fmt.Errorf("make model: %w", err)
 	}
 	var err error
 	if rows == "" {
@@ -60,13 +58,13 @@ func (s *suite) makeModel(ctx context.Context, rows string) error {
 		fmt.Fprintf(s.o.Progress, "making its tables of %s\n", rows)
 		err = s.narrow(ctx, made, rows)
 	}
+	if err == nil {
+		err = os.Rename(made, dir)
+	}
 	if err != nil {
-		return fmt.Errorf("make model: %w", err)
+		return nil, fmt.Errorf("make model: %w", err)
 	}
-	if err := os.Rename(made, dir); err != nil {
-		return fmt.Errorf("make model: %w", err)
-	}
-	return nil
+	return model.Open(dir)
 }
 
 func (s *suite) narrow(ctx context.Context, dir, rows string) error {
@@ -88,7 +86,7 @@ func (s *suite) openBundle(rows string) (*bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &bundle{dir: s.o.dirOf(rows), id: b.Manifest.TablesDigest() + b.Manifest.ProgramDigest(), bytes: b.Manifest.TableBytes()}
+	x := &bundle{id: b.Manifest.TablesDigest() + b.Manifest.ProgramDigest()}
 	if x.set, err = s.openExam(b); err != nil {
 		return nil, err
 	}

@@ -205,8 +205,7 @@ func (s *suite) peak(v *variant, rows int) float64 {
 	}
 	peak := 0.0
 	for _, list := range rates {
-		slices.Sort(list)
-		peak = max(peak, (list[(len(list)-1)/2]+list[len(list)/2])/2)
+		peak = max(peak, load.Median(list))
 	}
 	return peak
 }

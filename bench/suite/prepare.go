@@ -29,10 +29,11 @@ func Prepare(ctx context.Context, o Options) error {
 		return err
 	}
 	for _, rows := range o.rowTypes() {
-		if err := s.makeModel(ctx, rows); err != nil {
+		b, err := s.makeModel(ctx, rows)
+		if err != nil {
 			return err
 		}
-		if _, err := s.openBundle(rows); err != nil {
+		if _, err := s.openExam(b); err != nil {
 			return err
 		}
 	}
