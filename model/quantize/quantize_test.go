@@ -32,49 +32,31 @@ func small(t *testing.T) *model.Bundle {
 }
 
 // network scores packed rows with a reference network, so that no device is needed.
-func network(open func(*model.Bundle) (reference.Network, error)) func(context.Context, *model.Bundle, [][][]byte) ([][]float64, error) {
-	return func(_ context.Context, b *model.Bundle, rows [][][]byte) ([][]float64, error) {
-		forward, err := open(b)
-		if err != nil {
-			return nil, err
-		}
-		var scores [][]float64
-		for _, row := range rows {
-			var pooled [][]float64
-			for _, table := range b.Manifest.Tables {
-				v := make([]float64, table.Dim)
-				model.Row(v, dtype.Float32, row[table.Slot.Array][table.Slot.Offset:])
-				pooled = append(pooled, v)
-			}
-			var dense [][]float32
-			for _, d := range b.Manifest.Dense {
-				wide, v := make([]float64, d.Width), make([]float32, d.Width)
-				model.Row(wide, dtype.Float32, row[d.Slot.Array][d.Slot.Offset:])
-				for k := range v {
-					v[k] = float32(wide[k])
-				}
-				dense = append(dense, v)
-			}
-			scores = append(scores, forward(pooled, dense))
-		}
-		return scores, nil
-	}
-}
-
-func dcnv2(b *model.Bundle) (reference.Network, error) {
-	n, err := reference.OpenDCNv2(b)
+func network(_ context.Context, b *model.Bundle, rows [][][]byte) ([][]float64, error) {
+	forward, err := reference.OpenNetwork(b)
 	if err != nil {
 		return nil, err
 	}
-	return n.Forward, nil
-}
-
-func readout(b *model.Bundle) (reference.Network, error) {
-	n, err := reference.OpenReadout(b)
-	if err != nil {
-		return nil, err
+	var scores [][]float64
+	for _, row := range rows {
+		var pooled [][]float64
+		for _, table := range b.Manifest.Tables {
+			v := make([]float64, table.Dim)
+			model.Row(v, dtype.Float32, row[table.Slot.Array][table.Slot.Offset:])
+			pooled = append(pooled, v)
+		}
+		var dense [][]float32
+		for _, d := range b.Manifest.Dense {
+			wide, v := make([]float64, d.Width), make([]float32, d.Width)
+			model.Row(wide, dtype.Float32, row[d.Slot.Array][d.Slot.Offset:])
+			for k := range v {
+				v[k] = float32(wide[k])
+			}
+			dense = append(dense, v)
+		}
+		scores = append(scores, forward(pooled, dense))
 	}
-	return n.Forward, nil
+	return scores, nil
 }
 
 // Ragged bags with weights go through the golden file and back.
@@ -86,7 +68,7 @@ func TestRaggedGoldenRequestsStayTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, r, err := Run(context.Background(), b, Options{Dir: filepath.Join(t.TempDir(), "new"), To: dtype.Float32, Score: network(readout)})
+	made, r, err := Run(context.Background(), b, Options{Dir: filepath.Join(t.TempDir(), "new"), To: dtype.Float32, Score: network})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +93,7 @@ func TestI4GoldenScoresAreThoseOfTheNewTables(t *testing.T) {
 	}
 	for to, most := range map[dtype.DType]float64{dtype.Float32: 1e-6, dtype.Float16: 2e-3, dtype.BFloat16: 2e-2, dtype.Int8: 3e-2} {
 		t.Run(to.String(), func(t *testing.T) {
-			made, r, err := Run(context.Background(), b, Options{Dir: filepath.Join(t.TempDir(), "new"), To: to, Score: network(dcnv2)})
+			made, r, err := Run(context.Background(), b, Options{Dir: filepath.Join(t.TempDir(), "new"), To: to, Score: network})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +129,7 @@ func TestI4GoldenScoresAreThoseOfTheNewTables(t *testing.T) {
 
 func TestOnlyNamedTablesChange(t *testing.T) {
 	b := small(t)
-	made, r, err := Run(context.Background(), b, Options{Dir: filepath.Join(t.TempDir(), "new"), To: dtype.Int8, Tables: []string{"cat_3"}, Score: network(dcnv2)})
+	made, r, err := Run(context.Background(), b, Options{Dir: filepath.Join(t.TempDir(), "new"), To: dtype.Int8, Tables: []string{"cat_3"}, Score: network})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +234,7 @@ func TestI1NothingIsLeftOfAFailure(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, _, err := Run(ctx, b, Options{Dir: filepath.Join(dir, "new"), To: dtype.Int8, Score: network(dcnv2)}); !errors.Is(err, context.Canceled) {
+	if _, _, err := Run(ctx, b, Options{Dir: filepath.Join(dir, "new"), To: dtype.Int8, Score: network}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: got %v", err)
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
