@@ -78,10 +78,10 @@ func TestTablesHaveABaseAndLoads(t *testing.T) {
 
 func TestResultsAreFoundByLoad(t *testing.T) {
 	s := Setting{Results: []*load.Result{{Callers: 4, Rows: 1, ExampleRate: 10}, {Callers: 4, Rows: 1, ExampleRate: 30}, {Callers: 64, Rows: 1, ExampleRate: 99}}}
-	if got := Median(s.Of(Load{4, 1}), Rate); got != 20 {
+	if got := load.MedianOf(s.Of(Load{4, 1}), Rate); got != 20 {
 		t.Errorf("got %v, want 20", got)
 	}
-	if got := Median(s.Of(Load{4, 2}), PerThousand); got != 0 {
+	if got := load.MedianOf(s.Of(Load{4, 2}), PerThousand); got != 0 {
 		t.Errorf("nothing measured: got %v, want 0", got)
 	}
 }

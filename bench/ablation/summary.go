@@ -2,25 +2,10 @@ package ablation
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"rankd/bench/load"
 )
-
-// Median is that of a figure over results; 0: there are none.
-func Median(list []*load.Result, of func(*load.Result) float64) float64 {
-	if len(list) == 0 {
-		return 0
-	}
-	var values []float64
-	for _, r := range list {
-		values = append(values, of(r))
-	}
-	slices.Sort(values)
-	n := len(values)
-	return (values[(n-1)/2] + values[n/2]) / 2
-}
 
 // Rate, P50, P99 and PerThousand are figures of a result.
 func Rate(r *load.Result) float64 { return r.ExampleRate }
@@ -52,7 +37,7 @@ func (f *File) Summary() string {
 			}
 			for _, l := range t.Loads {
 				if r := s.Of(l); len(r) > 0 {
-					fmt.Fprintf(&b, "  %-20s %8d %9d %12.0f %9.2f %9.2f %14.4f\n", s.Name, l.Callers, l.Rows, Median(r, Rate), Median(r, P50), Median(r, P99), Median(r, PerThousand))
+					fmt.Fprintf(&b, "  %-20s %8d %9d %12.0f %9.2f %9.2f %14.4f\n", s.Name, l.Callers, l.Rows, load.MedianOf(r, Rate), load.MedianOf(r, P50), load.MedianOf(r, P99), load.MedianOf(r, PerThousand))
 				}
 			}
 		}

@@ -216,14 +216,5 @@ func (c *Capacity) describe(p *Point) {
 			cpu = append(cpu, r.Server.PerThousand)
 		}
 	}
-	c.P50, c.P99, c.PerThousand = median(p50), median(p99), median(cpu)
-}
-
-func median(list []float64) float64 {
-	if len(list) == 0 {
-		return 0
-	}
-	slices.Sort(list)
-	n := len(list)
-	return (list[(n-1)/2] + list[n/2]) / 2
+	c.P50, c.P99, c.PerThousand = load.Median(p50), load.Median(p99), load.Median(cpu)
 }

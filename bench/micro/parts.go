@@ -8,11 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/perf/benchfmt"
+
+	"rankd/bench/load"
 )
 
 // part is the benchmarks of one package.
@@ -99,9 +100,4 @@ type figure struct {
 	Median float64   `json:"median"`
 }
 
-func (f *figure) settle() { f.Median = median(f.Values) }
-
-func median(list []float64) float64 {
-	sorted := slices.Sorted(slices.Values(list))
-	return sorted[len(sorted)/2]
-}
+func (f *figure) settle() { f.Median = load.Median(f.Values) }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"rankd/bench/load"
 )
 
 // compared is a row of the table: a figure beside others.
@@ -63,7 +65,7 @@ func (r *results) against(name, ours, theirs string) baseline {
 	for i := range ratios {
 		ratios[i] = t[i] / o[i]
 	}
-	b.Ratio, b.Low, b.High = median(ratios), slices.Min(ratios), slices.Max(ratios)
+	b.Ratio, b.Low, b.High = load.Median(ratios), slices.Min(ratios), slices.Max(ratios)
 	return b
 }
 

@@ -260,13 +260,7 @@ func (l *pointsOf) sorted() []*Point {
 
 // median is that of a figure over the repeats.
 func (p *Point) median(of func(*load.Result) float64) float64 {
-	var list []float64
-	for _, x := range p.Repeats {
-		list = append(list, of(x))
-	}
-	slices.Sort(list)
-	n := len(list)
-	return (list[(n-1)/2] + list[n/2]) / 2
+	return load.MedianOf(p.Repeats, of)
 }
 
 // Examples is the median of examples a second.

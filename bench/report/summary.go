@@ -104,8 +104,8 @@ func settings(f *ablation.File) (list []AblationSummary) {
 					continue
 				}
 				list = append(list, AblationSummary{
-					t.Name, x.Name, l.Callers, l.Rows, ablation.Median(runs, ablation.Rate), ablation.Median(runs, ablation.P50),
-					ablation.Median(runs, ablation.P99), ablation.Median(runs, ablation.PerThousand), x.MemoryMiB,
+					t.Name, x.Name, l.Callers, l.Rows, load.MedianOf(runs, ablation.Rate), load.MedianOf(runs, ablation.P50),
+					load.MedianOf(runs, ablation.P99), load.MedianOf(runs, ablation.PerThousand), x.MemoryMiB,
 				})
 			}
 		}

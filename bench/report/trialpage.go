@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"rankd/bench/ablation"
+	"rankd/bench/load"
 	"rankd/bench/overload"
 )
 
@@ -104,9 +105,9 @@ func (p *page) ablations() {
 				for _, y := range r {
 					limited = limited || y.Client.Limited
 				}
-				fast, cpu := ablation.Median(r, ablation.Rate), ablation.Median(r, ablation.PerThousand)
-				t.add(name, fmt.Sprint(l.Callers), fmt.Sprint(l.Rows), rate(fast, limited), ratio(fast, ablation.Median(base, ablation.Rate)), fmt.Sprintf("%.2f", ablation.Median(r, ablation.P50)),
-					fmt.Sprintf("%.2f", ablation.Median(r, ablation.P99)), figure("%.4f", cpu), ratio(cpu, ablation.Median(base, ablation.PerThousand)), figure("%.0f", s.MemoryMiB))
+				fast, cpu := load.MedianOf(r, ablation.Rate), load.MedianOf(r, ablation.PerThousand)
+				t.add(name, fmt.Sprint(l.Callers), fmt.Sprint(l.Rows), rate(fast, limited), ratio(fast, load.MedianOf(base, ablation.Rate)), fmt.Sprintf("%.2f", load.MedianOf(r, ablation.P50)),
+					fmt.Sprintf("%.2f", load.MedianOf(r, ablation.P99)), figure("%.4f", cpu), ratio(cpu, load.MedianOf(base, ablation.PerThousand)), figure("%.0f", s.MemoryMiB))
 			}
 		}
 		t.write(&p.b)
