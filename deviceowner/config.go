@@ -33,7 +33,7 @@ type Settings struct {
 	Batching      string        `flag:"batching" oneof:"continuous|linger|fused|off" help:"when a batch is closed"`
 	MaxDelay      time.Duration `flag:"max-delay" min:"0s" max:"1s" unit:"duration" help:"how long linger and fused wait for more rows after the first"`
 	PipelineDepth int           `flag:"pipeline-depth" min:"1" max:"16" unit:"batches" help:"batches on the device at once"`
-	Buckets       []int         `flag:"buckets" unit:"rows" help:"compiled batch sizes, ascending; empty: those of the model"`
+	Buckets       []int         `flag:"buckets" unit:"rows" help:"compiled batch sizes, ascending; empty: those of the model, with the cpu platform those of at most 128 rows"`
 	Spin          time.Duration `flag:"owner-spin" min:"0s" max:"10ms" unit:"duration" help:"how long the idle loop looks for work before it sleeps; use it only where a CPU can be spared"`
 	Straggler     time.Duration `flag:"straggler-timeout" min:"100ms" max:"1m" unit:"duration" help:"how long a frontend may hold up a closed batch before it is killed"`
 
@@ -90,10 +90,22 @@ func (c *Settings) Slabs() int {
 	return c.PipelineDepth + 4
 }
 
-// BucketsFor returns the buckets to compile: the configured ones or the model's. The last one is the slab capacity.
+// HostBatchRows is the most rows of a batch on the cpu platform, if nobody said otherwise: the activations of larger ones leave the
+// caches, and a row of them costs more instead of less (docs/performance).
+const HostBatchRows = 128
+
+// OnHost reports whether batches are computed by the processors of this machine, which the frontends need as well.
+func (c *Settings) OnHost() bool { return c.Executor == "pjrt" && c.Platform == "cpu" }
+
+// BucketsFor returns the buckets to compile: the configured ones or the model's, the last of which is the slab capacity. On the cpu
+// platform the model's buckets end at HostBatchRows, or after the first one.
 func (c *Settings) BucketsFor(m *model.Manifest) []int {
 	if len(c.Buckets) > 0 {
 		return c.Buckets
 	}
-	return m.Buckets
+	n := len(m.Buckets)
+	for c.OnHost() && n > 1 && m.Buckets[n-1] > HostBatchRows {
+		n--
+	}
+	return m.Buckets[:n]
 }

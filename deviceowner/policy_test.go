@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"rankd/internal/batching"
+	"rankd/model"
 )
 
 // TestPolicies reads one state of an open slab a line and says what each policy does about it: "close", or "wait", and
@@ -58,7 +59,7 @@ func parse(t *testing.T, text string) time.Duration {
 	return v
 }
 
-// TestChoices covers the small choices: the bucket of a batch, the time of spinning, the number of slabs.
+// TestChoices covers the small choices: the bucket of a batch, the time of spinning, the number of slabs, the buckets.
 func TestChoices(t *testing.T) {
 	datadriven.RunTest(t, "testdata/choices.td", func(t *testing.T, d *datadriven.TestData) string {
 		switch d.Cmd {
@@ -82,6 +83,13 @@ func TestChoices(t *testing.T) {
 			d.ScanArgs(t, "batching", &c.Batching)
 			d.ScanArgs(t, "depth", &c.PipelineDepth)
 			return fmt.Sprintln(c.Slabs())
+		case "buckets":
+			c, m := DefaultSettings(), &model.Manifest{}
+			d.ScanArgs(t, "executor", &c.Executor)
+			d.ScanArgs(t, "platform", &c.Platform)
+			d.ScanArgs(t, "model", &m.Buckets)
+			d.MaybeScanArgs(t, "flag", &c.Buckets)
+			return fmt.Sprintln(c.BucketsFor(m))
 		}
 		return "unknown command\n"
 	})

@@ -35,7 +35,7 @@ type Settings struct {
 	PendingRows       int `flag:"frontend-pending-rows" unit:"rows" min:"1" help:"rows admitted and not yet scored in one frontend; a request beyond is refused"`
 	ServerPendingRows int `flag:"server-pending-rows" unit:"rows" min:"1" help:"rows admitted and not yet scored in all frontends together; a request beyond is refused"`
 
-	ChunkRows     int           `flag:"chunk-rows" unit:"rows" min:"1" max:"4096" help:"rows looked up and committed at a time"`
+	ChunkRows     int           `flag:"chunk-rows" unit:"rows" min:"0" max:"4096" help:"rows looked up and committed at a time; 0: 32, with the cpu platform 128"`
 	InlineChunks  int           `flag:"inline-chunks" unit:"chunks" min:"1" help:"chunks of a request that its own connection looks up; the gather workers take the rest"`
 	GatherWorkers int           `flag:"gather-workers" unit:"goroutines" min:"0" max:"256" help:"goroutines that look up the rest of large requests and of those that waited for room; 0: as many as the process has CPUs, at most 8"`
 	LookupKernel  string        `flag:"lookup-kernel" oneof:"auto|avx512|avx2|neon|generic" help:"vector instructions that pool table rows; all give the same bits. auto: the fastest that the processor has"`
@@ -53,8 +53,14 @@ type Settings struct {
 
 // Default is the configuration of a frontend that nobody has configured.
 func Default() Config {
-	return Config{Inherited: child.NoDescriptors(), Batching: string(batching.Continuous), DrainTimeout: 30 * time.Second, Settings: DefaultSettings()}
+	c := Config{Inherited: child.NoDescriptors(), Batching: string(batching.Continuous), DrainTimeout: 30 * time.Second, Settings: DefaultSettings()}
+	c.ChunkRows = DefaultChunkRows
+	return c
 }
+
+// DefaultChunkRows is how many rows are looked up and committed at a time beside a device of its own. More make the other calls of a
+// batch wait longer, fewer cost reservations (docs/performance).
+const DefaultChunkRows = 32
 
 // DefaultSettings is the part of Default that a person may set.
 func DefaultSettings() Settings {
@@ -66,7 +72,7 @@ func DefaultSettings() Settings {
 		PendingRows:       262144,
 		ServerPendingRows: 1048576,
 
-		ChunkRows:     32,
+		ChunkRows:     0,
 		InlineChunks:  4,
 		GatherWorkers: 0,
 		LookupKernel:  "auto",
@@ -85,7 +91,11 @@ func DefaultSettings() Settings {
 
 // Validate returns every violation of the bounds in the tags and of those between fields, joined.
 func (c *Config) Validate() error {
-	return errors.Join(config.Check(c), c.Settings.between())
+	var err error
+	if c.ChunkRows < 1 { // whoever starts a frontend has decided what 0 stands for
+		err = fmt.Errorf("check configuration: --chunk-rows is %d, want at least 1", c.ChunkRows)
+	}
+	return errors.Join(config.Check(c), err, c.Settings.between())
 }
 
 // between checks the bounds that fields set each other.

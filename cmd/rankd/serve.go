@@ -119,12 +119,27 @@ func (c *serveConfig) check() (*model.Bundle, error) {
 }
 
 func (c *serveConfig) frontendConfig(in child.Inherited) frontend.Config {
+	settings := c.frontend
+	settings.ChunkRows = c.chunkRows()
 	return frontend.Config{
 		Inherited: in, Model: c.supervisor.Model, Batching: c.owner.Batching, Simulated: c.owner.Executor == device.KindSim,
 		DrainDelay:   c.supervisor.DrainDelay,
 		DrainTimeout: c.supervisor.DrainTimeout * 9 / 10, // so that a frontend cuts its calls itself before it is killed
-		Settings:     c.frontend,
+		Settings:     settings,
 	}
+}
+
+// chunkRows is --chunk-rows, decided. A batch leaves as soon as the device is idle, so a request whose rows come in several chunks is
+// computed in several batches. An accelerator computes the first while the processor looks up the next. Where the device is the
+// processor itself, a second batch costs what it costs, and nothing is won.
+func (c *serveConfig) chunkRows() int {
+	switch {
+	case c.frontend.ChunkRows > 0:
+		return c.frontend.ChunkRows
+	case c.owner.OnHost():
+		return deviceowner.HostBatchRows
+	}
+	return frontend.DefaultChunkRows
 }
 
 func (c *serveConfig) ownerConfig(in child.Inherited) deviceowner.Config {
@@ -137,7 +152,7 @@ func (c *serveConfig) geometry(m *model.Manifest) shmring.Geometry {
 		Slabs: c.owner.Slabs(), Capacity: buckets[len(buckets)-1], ScoreBytes: m.ScoreBytes(),
 		Frontends: c.supervisor.Frontends, Writers: writersPerFrontend,
 	}
-	g.ChunkRows = min(c.frontend.ChunkRows, g.Capacity)
+	g.ChunkRows = min(c.chunkRows(), g.Capacity)
 	for _, p := range m.Packed {
 		g.Strides = append(g.Strides, p.Stride)
 	}

@@ -48,3 +48,29 @@ slabs batching=off depth=2
 slabs batching=off depth=16
 ----
 64
+
+# A model's buckets on devices of their own.
+buckets executor=pjrt platform=cuda model=(1,128,256,4096)
+----
+[1 128 256 4096]
+
+buckets executor=sim platform=cpu model=(1,128,256,4096)
+----
+[1 128 256 4096]
+
+# The processor has no use for large batches, but needs one bucket.
+buckets executor=pjrt platform=cpu model=(1,128,256,4096)
+----
+[1 128]
+
+buckets executor=pjrt platform=cpu model=(1,100,129)
+----
+[1 100]
+
+buckets executor=pjrt platform=cpu model=(256,4096)
+----
+[256]
+
+buckets executor=pjrt platform=cpu model=(1,128,256,4096) flag=(1,4096)
+----
+[1 4096]
