@@ -23,11 +23,11 @@ func (d *drawer) soak() {
 	}
 	for i := range d.Soak.Samples {
 		s := &d.Soak.Samples[i]
-		memory = append(memory, sampled(s, mib(s.RSS)))
+		memory = append(memory, sampled(s, mib(s.RSS-d.Soak.Samples[0].RSS)))
 		pending = append(pending, sampled(s, s.PendingRows))
 	}
 	d.overTime("soak-latency.svg", "Soak: latency, each second", "ms", plot.LogScale{}, series{"p50", p50}, series{"p99", p99})
-	d.overTime("soak-memory.svg", "Soak: resident memory of all processes", "MiB", nil, series{"memory", memory})
+	d.overTime("soak-memory.svg", "Soak: memory of all processes, more than at the start", "MiB", nil, series{"memory", memory})
 	d.overTime("soak-pending.svg", "Soak: rows that wait", "rows", nil, series{"rows", pending})
 }
 

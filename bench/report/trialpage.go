@@ -77,7 +77,8 @@ func (p *page) soak() {
 	t.write(&p.b)
 	r := s.Result
 	p.line("%s of %s requests were answered, every one rightly; p50 %.2f, p99 %.2f, p99.9 %.2f, max %.1f ms over the whole run. Lines go through means of ten "+
-		"seconds; grows and falls mean that the interval excludes zero and the change is more than a tenth of the mean.\n",
+		"seconds; grows and falls mean that the interval excludes zero and the change is more than a tenth of the mean, or, of memory, more than 10 MiB an hour. "+
+		"Memory is the sum over all processes of what is resident, less that sum at the start.\n",
 		count(float64(r.OK)), count(float64(r.Timed)), r.Latency.P50, r.Latency.P99, r.Latency.P999, r.Latency.Max)
 	p.chart("soak-")
 }

@@ -30,6 +30,8 @@ func (t *trials) collect(dir string) error {
 	}
 	if found, err := readFile(filepath.Join(dir, soak.Name), t.Soak, &t.Soak.Schema); !found {
 		t.Soak, errs = nil, append(errs, err)
+	} else if t.Soak.Result != nil && len(t.Soak.Samples) > 0 {
+		t.Soak.Analyse() // by the rules of this report, whenever it was measured
 	}
 	if found, err := readFile(filepath.Join(dir, ablation.Name), t.Ablations, &t.Ablations.Schema); !found {
 		t.Ablations, errs = nil, append(errs, err)

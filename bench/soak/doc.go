@@ -5,7 +5,9 @@
 //
 //   - series: values of one quantity over the time of the run.
 //   - fit: the straight line through the means of ten seconds each, by least squares, and the 95 % interval of its slope.
-//   - drift: a slope whose interval excludes zero and which, over the run, moves the quantity by more than a tenth of its mean.
+//   - drift: a slope whose interval excludes zero and which, over the run, moves the quantity by more than a tenth of its mean. For memory:
+//     and which is more than 10 MiB an hour. What counts there is how much more the processes have than at the start, and its second half
+//     tells a leak from a step, such as the buffers that one jam left behind.
 //
 // # Invariants
 //

@@ -11,6 +11,8 @@ const (
 
 	// driftShare is the part of its mean by which a quantity must move before that counts as a drift.
 	driftShare = 0.1
+	// memoryAnHour is what memory may grow, in MiB: a quarter of a gigabyte a day. A share of the mean would hide a leak behind the tables.
+	memoryAnHour = 10
 )
 
 // Fit is a straight line through a series.
@@ -31,6 +33,23 @@ type point struct{ at, value float64 }
 
 // fit computes the line, without what came before the settling time (I1, I2).
 func fit(what, unit string, list []point, settle float64) Fit {
+	f := line(what, unit, list, settle)
+	f.Drift = f.sure() && math.Abs(f.Moves) > driftShare*math.Abs(f.Mean)
+	return f
+}
+
+// fitMemory is fit for MiB, with a bound that does not depend on how much memory there is.
+func fitMemory(what string, list []point, settle float64) Fit {
+	f := line(what, "MiB", list, settle)
+	f.Drift = f.sure() && math.Abs(f.Slope) > memoryAnHour
+	return f
+}
+
+// sure reports whether the slope is not zero.
+func (f *Fit) sure() bool { return f.Low > 0 || f.High < 0 }
+
+// line is the fit without a verdict.
+func line(what, unit string, list []point, settle float64) Fit {
 	f := Fit{What: what, Unit: unit}
 	blocks := means(list, settle)
 	f.Blocks = len(blocks)
@@ -57,7 +76,6 @@ func fit(what, unit string, list []point, settle float64) Fit {
 	const hour = 3600
 	f.Mean, f.Slope, f.Low, f.High = y, slope*hour, (slope-half)*hour, (slope+half)*hour
 	f.Moves = slope * (blocks[len(blocks)-1].at - blocks[0].at)
-	f.Drift = (f.Low > 0 || f.High < 0) && math.Abs(f.Moves) > driftShare*math.Abs(y)
 	return f
 }
 

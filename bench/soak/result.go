@@ -42,13 +42,19 @@ func (f *File) Analyse() {
 			p50, p99 = append(p50, point{at, s.P50}), append(p99, point{at, s.P99})
 		}
 	}
+	memory := of(func(s *gauges.Sample) float64 { return float64(s.RSS-f.Samples[0].RSS) / (1 << 20) })
+	half := settle
+	if n := len(memory); n > 0 {
+		half = max(settle, memory[n-1].at/2)
+	}
 	f.Fits = []Fit{
 		fit("rows that wait", "rows", of(func(s *gauges.Sample) float64 { return s.PendingRows }), settle),
 		fit("open calls", "calls", of(func(s *gauges.Sample) float64 { return s.Calls }), settle),
 		fit("replies not taken", "bytes", of(func(s *gauges.Sample) float64 { return s.ReturnBytes }), settle),
 		fit("p50, each second", "ms", p50, settle),
 		fit("p99, each second", "ms", p99, settle),
-		fit("resident memory", "MiB", of(func(s *gauges.Sample) float64 { return float64(s.RSS) / (1 << 20) }), settle),
+		fitMemory("memory more than at the start", memory, settle),
+		fitMemory("the same in the second half", memory, half),
 	}
 }
 

@@ -85,7 +85,37 @@ func TestAnalysisHasAllSeries(t *testing.T) {
 	for i := range f.Fits {
 		verdicts[f.Fits[i].What] = f.Fits[i].Verdict()
 	}
-	if len(verdicts) != 6 || verdicts["rows that wait"] != "grows" || verdicts["resident memory"] != "steady" || verdicts["p99, each second"] != "steady" {
+	if len(verdicts) != 7 || verdicts["rows that wait"] != "grows" || verdicts[wholeMemory] != "steady" || verdicts["p99, each second"] != "steady" {
 		t.Errorf("got %v\n%s", verdicts, f.Summary())
+	}
+}
+
+const wholeMemory, halfOfMemory = "memory more than at the start", "the same in the second half"
+
+// TestLeaksAreSeenBesideLargeTables has 6 GiB of resident tables, and noise of 1 MiB.
+func TestLeaksAreSeenBesideLargeTables(t *testing.T) {
+	for _, v := range []struct {
+		name        string
+		more        func(second int) float64 // MiB
+		whole, half string
+	}{
+		{"nothing", func(int) float64 { return 0 }, "steady", "steady"},
+		{"5 MiB an hour", func(s int) float64 { return 5 * float64(s) / 3600 }, "steady", "steady"},
+		{"20 MiB an hour", func(s int) float64 { return 20 * float64(s) / 3600 }, "grows", "grows"},
+		{"a step", func(s int) float64 { return 30 * float64(min(s/600, 1)) }, "grows", "steady"},
+	} {
+		f, noise := File{Result: &load.Result{}}, rand.New(rand.NewPCG(1, 2))
+		for i := range 1800 {
+			rss := 6144 + v.more(i) + noise.NormFloat64()
+			f.Samples = append(f.Samples, gauges.Sample{At: float64(i), RSS: int64(rss * (1 << 20))})
+		}
+		f.Analyse()
+		got := map[string]string{}
+		for i := range f.Fits {
+			got[f.Fits[i].What] = f.Fits[i].Verdict()
+		}
+		if got[wholeMemory] != v.whole || got[halfOfMemory] != v.half {
+			t.Errorf("%s: got %s and %s, want %s and %s", v.name, got[wholeMemory], got[halfOfMemory], v.whole, v.half)
+		}
 	}
 }
