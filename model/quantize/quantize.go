@@ -40,6 +40,9 @@ func Run(ctx context.Context, b *model.Bundle, o Options) (_ *model.Bundle, _ *R
 	if err := retype(m.Tables, &o); err != nil {
 		return nil, nil, err
 	}
+	if err := b.VerifyDigests(ctx, nil); err != nil { // the new bundle has digests of its own, which would make broken bytes good ones
+		return nil, nil, err
+	}
 	w, err := model.Create(o.Dir)
 	if err != nil {
 		return nil, nil, err

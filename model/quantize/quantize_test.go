@@ -188,6 +188,7 @@ func TestWhatATypeCannotHoldIsRefused(t *testing.T) {
 		want string
 	}{
 		{dtype.Float16, []float64{1, 70000}, "element 1: got 70000, float16 holds at most 65504"},
+		{dtype.BFloat16, []float64{1, -3.4e38}, "element 1: got -3.4e+38, bfloat16 holds at most 3.3895e38"},
 		{dtype.Int8, []float64{1, 2, nan}, "element 2: got NaN"},
 		{dtype.Int8, []float64{inf}, "element 0: got +Inf"},
 		{dtype.Int64, []float64{1}, "row type: got int64"},
@@ -239,5 +240,32 @@ func TestI1NothingIsLeftOfAFailure(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
 		t.Errorf("cancelled: got %v left", left)
+	}
+}
+
+// TestBrokenBundleIsNotMadeGood: the new bundle has digests of its own, so broken bytes would pass for good ones from then on.
+func TestBrokenBundleIsNotMadeGood(t *testing.T) {
+	b := small(t)
+	for _, name := range []string{b.Manifest.Tables[7].File, "weights.safetensors"} {
+		path := b.Path(name)
+		good, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := bytes.Clone(good)
+		bad[len(bad)-5] ^= 1
+		if err := os.WriteFile(path, bad, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		to := filepath.Join(t.TempDir(), "new")
+		if _, _, err := Run(context.Background(), b, Options{Dir: to, To: dtype.Int8, Score: network}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s with a flipped bit: got %v, want an error that names it", name, err)
+		}
+		if _, err := os.Stat(to); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s with a flipped bit: got a bundle (%v), want none", name, err)
+		}
+		if err := os.WriteFile(path, good, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

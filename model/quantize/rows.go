@@ -20,9 +20,7 @@ func encode(dst []byte, d dtype.DType, x []float64) error {
 	case dtype.Float16:
 		return encodeFloat16(dst, x)
 	case dtype.BFloat16:
-		for k, v := range x {
-			le.PutUint16(dst[2*k:], dtype.Float32ToBFloat16(float32(v)))
-		}
+		return encodeBFloat16(dst, x)
 	case dtype.Int8:
 		return encodeInt8(dst, x)
 	default:
@@ -36,6 +34,17 @@ func encodeFloat16(dst []byte, x []float64) error {
 		h := dtype.Float32ToFloat16(float32(v))
 		if math.IsInf(float64(dtype.Float16ToFloat32(h)), 0) && !math.IsInf(v, 0) {
 			return fmt.Errorf("element %d: got %g, float16 holds at most 65504; bfloat16 holds it", k, v)
+		}
+		le.PutUint16(dst[2*k:], h)
+	}
+	return nil
+}
+
+func encodeBFloat16(dst []byte, x []float64) error {
+	for k, v := range x {
+		h := dtype.Float32ToBFloat16(float32(v))
+		if math.IsInf(float64(dtype.BFloat16ToFloat32(h)), 0) && !math.IsInf(v, 0) {
+			return fmt.Errorf("element %d: got %g, bfloat16 holds at most 3.3895e38", k, v)
 		}
 		le.PutUint16(dst[2*k:], h)
 	}
