@@ -223,6 +223,10 @@ func TestI6KernelsGiveTheSameBits(t *testing.T) {
 	for dim := 1; dim <= 300; dim++ { // all lengths, alone
 		t.Run(fmt.Sprintf("dim=%d", dim), func(t *testing.T) { check(t, rng, []int{dim}) })
 	}
+	for n := range 100 { // and many bags of one usual width, which one call takes, weighted or not, of every combiner
+		dim := 16 << (n % 5)
+		t.Run(fmt.Sprintf("alike=%d", n), func(t *testing.T) { check(t, rng, slices.Repeat([]int{dim}, 6)) })
+	}
 	for n := range 300 { // and beside others
 		t.Run(fmt.Sprintf("mixed=%d", n), func(t *testing.T) {
 			dims := make([]int, 1+rng.IntN(6))
