@@ -111,7 +111,7 @@ func full(reason, flag, unit string, pending, more, limit int64) *Error {
 }
 
 func errUnreachable(wait, left time.Duration) *Error {
-	msg := fmt.Sprintf("admit request: the estimated wait is %s, the deadline is in %s", wait.Round(time.Millisecond), left.Round(time.Millisecond))
+	msg := fmt.Sprintf("admit request: the estimated wait is %s, want a deadline at least half as far again: it is in %s", wait.Round(time.Millisecond), left.Round(time.Millisecond))
 	return refuse(ReasonDeadline, msg, map[string]string{"estimated_wait": wait.String(), "deadline_left": left.String()})
 }
 
