@@ -108,7 +108,7 @@ bench: $(PLUGIN) ## measure on this machine, under an hour each: BENCH_PARTS="si
 	  esac || exit $$?; \
 	done
 
-# NumPy, torch and FBGEMM, which lookups are compared with: about 250 MB of packages.
+# NumPy, torch and FBGEMM, which lookups are compared with: about 7 GB of packages.
 LOOKUP_VENV := $(BUILD)/bench/lookup-venv
 .PHONY: bench-micro
 bench-micro: $(PLUGIN) $(LOOKUP_VENV)/.installed ## benchmarks of parts, each beside its baseline, about 15 minutes: bench/results/micro.json and micro.md

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -72,7 +73,7 @@ func (r *results) against(name, ours, theirs string) baseline {
 const sections = 5
 
 var titles = [sections]string{
-	"Lookups from tables that no cache holds, one core",
+	"Lookups, time an example, one core",
 	"Ring",
 	"Device owner",
 	"Calls to the device (CPU plugin; the program does next to nothing unless said)",
@@ -143,19 +144,30 @@ func (r *results) fastest(d string) string {
 	return "generic"
 }
 
+const lookupLegend = "\"Rows alone\": the same rows read and added by the same kernel, 16 examples a call, without bags: what the memory gives. \"Portable\": the Go kernel, " +
+	"16 examples a call. Both stand beside all sizes of a call. The tables are those of the model in micro.json; a cache may hold small ones.\n\n"
+
 // print writes the table as Markdown.
 func (r *results) print(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Benchmarks of parts\n\nMedians of %d runs on processor %d, all in turns; a ratio is the median of those of the runs, with the smallest and the largest.\n"+
 		"One above 1 means that rankd is faster.\n", r.Repeats, r.CPU)
 	if p := r.Python; p != nil {
-		fmt.Fprintf(&b, "%s; %v; tables of %d rows, %d MiB of them on huge pages in Python.\n", p.CPU, p.Versions, p.Rows, p.Huge>>20)
+		var versions []string
+		for _, name := range slices.Sorted(maps.Keys(p.Versions)) {
+			versions = append(versions, name+" "+p.Versions[name])
+		}
+		fmt.Fprintf(&b, "%s; %s; tables of %d rows, %d MiB of them on huge pages in Python.\n", p.CPU, strings.Join(versions, ", "), p.Rows, p.Huge>>20)
 	} else {
 		b.WriteString("NumPy, torch and FBGEMM were left out: --python names an interpreter that has them.\n")
 	}
 	for _, title := range titles {
 		rows := r.Table[title]
-		fmt.Fprintf(&b, "\n## %s\n\n| what | rankd |", title)
+		fmt.Fprintf(&b, "\n## %s\n\n", title)
+		if title == titles[0] {
+			b.WriteString(lookupLegend)
+		}
+		b.WriteString("| what | rankd |")
 		var names []string
 		for _, row := range rows {
 			for _, a := range row.Against {
