@@ -60,6 +60,7 @@ func flagTables() map[string]string {
 		"model create-demo": newCreateDemo().Flags(),
 		"model check":       newModelCheck().Flags(),
 		"model compile":     newModelCompile().Flags(),
+		"model quantize":    newQuantize().Flags(),
 		"predict":           newPredict().Flags(),
 	} {
 		tables[name] = toolTable(flags)
