@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -96,13 +97,13 @@ func TestDescriptorIsReadOnly(t *testing.T) {
 
 func TestExistingSegmentIsAttachedAgain(t *testing.T) {
 	b := makeBundle(t, t4)
-	chunks := 0
-	o := Options{Instance: testutil.Instance(t), Dir: shmDir(t), Workers: 1, afterChunk: func() { chunks++ }}
+	var chunks atomic.Int64
+	o := Options{Instance: testutil.Instance(t), Dir: shmDir(t), Workers: 1, afterChunk: func() { chunks.Add(1) }}
 	first, err := Acquire(context.Background(), b, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	loaded := chunks
+	loaded := chunks.Load()
 	if !first.Loaded || loaded == 0 {
 		t.Errorf("first: loaded %v with %d chunks, want true and some", first.Loaded, loaded)
 	}
@@ -114,8 +115,8 @@ func TestExistingSegmentIsAttachedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	if second.Loaded || chunks != loaded {
-		t.Errorf("second: loaded %v with %d more chunks, want false and none", second.Loaded, chunks-loaded)
+	if second.Loaded || chunks.Load() != loaded {
+		t.Errorf("second: loaded %v with %d more chunks, want false and none", second.Loaded, chunks.Load()-loaded)
 	}
 	s := attach(t, int(second.FD().Fd()), b.Manifest)
 	if got, want := s.Info().Digest, b.Manifest.TablesDigest(); got != want {
