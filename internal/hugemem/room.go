@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"rankd/internal/cgroup"
 )
 
 // room is how many bytes a place can give and what sets that figure.
@@ -102,64 +104,22 @@ func meminfo(root string) map[string]int64 {
 // cgroupRoom is what the memory limits above this process leave, page cache counted as free because it is given back.
 // ok is false where no limit is set or none can be read. root stands before every path.
 func cgroupRoom(root string) (int64, bool) {
-	paths, err := os.ReadFile(filepath.Join(root, "/proc/self/cgroup"))
-	if err != nil {
-		return 0, false
-	}
-	mounts, err := readMounts(root)
-	if err != nil {
-		return 0, false
-	}
 	least, found := int64(math.MaxInt64), false
-	for line := range strings.Lines(string(paths)) {
-		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(f) != 3 {
-			continue
-		}
-		for _, m := range mounts {
-			v2 := f[1] == "" && m.fstype == "cgroup2"
-			v1 := m.fstype == "cgroup" && hasField(f[1], "memory") && hasField(strings.Join(m.options, ","), "memory")
-			if !v1 && !v2 {
-				continue
-			}
-			if b, ok := walkCgroup(root, m, f[2], v2); ok {
-				least, found = min(least, b), true
-			}
+	for _, l := range cgroup.Levels(root, "self", "memory") {
+		if b, ok := GroupRoom(l); ok {
+			least, found = min(least, b), true
 		}
 	}
 	return least, found
 }
 
-func hasField(list, want string) bool {
-	for f := range strings.SplitSeq(list, ",") {
-		if f == want {
-			return true
-		}
-	}
-	return false
-}
-
-// walkCgroup takes the least of all levels from path up to the mount.
-func walkCgroup(root string, m mount, path string, v2 bool) (int64, bool) {
-	if m.root != "/" {
-		path = strings.TrimPrefix(path, m.root)
-	}
-	least, found := int64(math.MaxInt64), false
-	for path = filepath.Clean("/" + path); ; path = filepath.Dir(path) {
-		if b, ok := cgroupLevel(filepath.Join(root, m.point, path), v2); ok {
-			least, found = min(least, b), true
-		}
-		if path == "/" {
-			return least, found
-		}
-	}
-}
-
-func cgroupLevel(dir string, v2 bool) (int64, bool) {
+// GroupRoom is what the memory limit of one cgroup leaves, page cache counted as free; limited is false where it has none.
+func GroupRoom(l cgroup.Level) (bytes int64, limited bool) {
 	limitFile, usageFile, prefix := "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"
-	if v2 {
+	if l.V2 {
 		limitFile, usageFile, prefix = "memory.max", "memory.current", ""
 	}
+	dir := l.Dir
 	limit, ok := readNumber(filepath.Join(dir, limitFile))
 	if !ok || limit >= 1<<60 { // v1 writes "no limit" as a huge number, v2 as the word max
 		return 0, false

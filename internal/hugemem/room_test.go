@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"rankd/internal/mounts"
 	"rankd/internal/procmem"
 )
 
@@ -66,20 +67,15 @@ func TestCgroupRoom(t *testing.T) {
 	}
 }
 
-func TestMountsAreParsed(t *testing.T) {
-	root := fakeRoot(t, map[string]string{"proc/self/mountinfo": "" +
-		"30 25 0:27 / /dev/shm rw,relatime shared:3 - tmpfs tmpfs rw,size=24684092k\n" +
-		"31 25 0:28 / /mnt/with\\040space rw - tmpfs tmpfs rw,huge=always\n" +
-		"broken line\n"})
-	m, err := readMounts(root)
-	if err != nil || len(m) != 2 {
-		t.Fatalf("got %+v, %v, want 2 mounts", m, err)
+func TestMountsOfHugePagesAreKnown(t *testing.T) {
+	for options, want := range map[string]bool{"rw,size=24684092k": false, "rw,huge=always": true, "rw,huge=within_size": true, "rw,huge=never": false} {
+		m := mounts.Mount{Type: "tmpfs", Options: strings.Split(options, ",")}
+		if got := hugeTmpfs(m); got != want {
+			t.Errorf("tmpfs with %s: got %v, want %v", options, got, want)
+		}
 	}
-	if m[0].device != "0:27" || m[0].point != "/dev/shm" || m[0].hugeTmpfs() {
-		t.Errorf("first: got %+v", m[0])
-	}
-	if m[1].point != "/mnt/with space" || !m[1].hugeTmpfs() {
-		t.Errorf("second: got %+v", m[1])
+	if hugeTmpfs(mounts.Mount{Type: "ext4", Options: []string{"huge=always"}}) {
+		t.Error("ext4: got huge pages")
 	}
 }
 
