@@ -28,7 +28,7 @@ func plan(cpus []int, threads int) (p pinning, available int, err error) {
 		base.Zero()
 		for _, c := range cpus {
 			if c < 0 || c >= len(base)*64 || !current.IsSet(c) {
-				return p, 0, wrong("choose CPU %d: is not one that this process may use, which are %s", c, ranges(&current))
+				return p, 0, wrong("choose CPU %d: want some of those that this process may use, which are %s", c, ranges(&current))
 			}
 			base.Set(c)
 		}
@@ -42,6 +42,12 @@ func plan(cpus []int, threads int) (p pinning, available int, err error) {
 	}
 	p.changed = p.set != current
 	return p, available, nil
+}
+
+// CheckCPUs refuses processors that this process may not use.
+func CheckCPUs(cpus []int) error {
+	_, _, err := plan(cpus, 0)
+	return err
 }
 
 // ranges writes a set of processors as "0-3,8".

@@ -30,6 +30,15 @@ func notLoaded(path string, err error) error {
 	return executor.Permanent(err)
 }
 
+// CheckPlugin finds the plugin as an executor does and refuses a file that cannot be one, without loading it.
+func CheckPlugin(path, platform string) error {
+	found, err := ResolvePlugin(path, platform)
+	if err != nil {
+		return err
+	}
+	return checkLibrary(found)
+}
+
 // checkLibrary refuses a file that cannot be a plugin for this machine. The dynamic loader would map a truncated library
 // and die with SIGBUS on its missing pages, so that is found out here, where it can be an error: a permanent one.
 func checkLibrary(path string) error {
@@ -39,7 +48,7 @@ func checkLibrary(path string) error {
 	}
 	f, err := elf.Open(path)
 	if err != nil {
-		return wrong("check plugin %q: is not a complete shared library: %w", path, err)
+		return wrong("check plugin %q: is not a complete shared library, want a PJRT plugin for %s: %w", path, runtime.GOARCH, err)
 	}
 	defer f.Close()
 	if want, known := machines[runtime.GOARCH]; known && f.Machine != want {
