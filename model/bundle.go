@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"rankd/internal/dtype"
 )
 
@@ -23,7 +25,7 @@ type Bundle struct {
 // Open reads and validates dir/manifest.json. It touches no other file; VerifyDigests, VerifyNetwork and CheckTensors do.
 func Open(dir string) (*Bundle, error) {
 	data, err := readLimited(filepath.Join(dir, ManifestFile), maxManifestBytes)
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return nil, fmt.Errorf("open bundle %q: %w; want the directory of a bundle (\"rankd model create-demo DIR\" makes one)", dir, err)
 	}
 	if err != nil {

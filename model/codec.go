@@ -20,7 +20,7 @@ func DecodeManifest(data []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("decode manifest: %w", placed(data, err))
 	}
 	if want := fmt.Sprint(FormatVersion); string(head.FormatVersion) != want && head.FormatVersion != nil {
-		return nil, fmt.Errorf("decode manifest: format_version: got %s, want %s", abridge(head.FormatVersion), want)
+		return nil, fmt.Errorf("decode manifest: format_version: got %s, want %s: make the bundle with the exporter that belongs to this server", abridge(head.FormatVersion), want)
 	}
 	m := new(Manifest)
 	if err := decodeStrict(data, m); err != nil {

@@ -234,7 +234,7 @@ func TestDecodeManifestNamesTheField(t *testing.T) {
 		{"null", `"hotness": 2`, `"hotness": null`, `tables[0].hotness: got null, want a value`},
 		{"object for an array", `"buckets": [`, `"buckets": {}, "x": [`, "buckets: got {}, want an array\nx: unknown field"},
 		{"element type", `"row_dtype": "float32",`, `"row_dtype": "float31",`, `tables[0].row_dtype: parse dtype: got "float31", want one of bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64`},
-		{"another version", `"format_version": 1`, `"format_version": 2, "new": 1`, "format_version: got 2, want 1"},
+		{"another version", `"format_version": 1`, `"format_version": 2, "new": 1`, "format_version: got 2, want 1: make the bundle with the exporter that belongs to this server"},
 	} {
 		t.Run("I2/"+c.name, func(t *testing.T) {
 			text := strings.Replace(string(good), c.old, c.new, 1)

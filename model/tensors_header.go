@@ -249,7 +249,11 @@ func placeTensors(list []headerEntry, dataBytes int64) ([]Tensor, error) {
 		tensors[i] = e.Tensor
 	}
 	if at != dataBytes {
-		return nil, fmt.Errorf("header: tensors cover %d bytes of data, want %d (the rest of the file)", at, dataBytes)
+		what := "has more than that"
+		if dataBytes < at {
+			what = "is cut off"
+		}
+		return nil, fmt.Errorf("header: got %d bytes of data, want %d, which the tensors cover: the file %s", dataBytes, at, what)
 	}
 	return tensors, nil
 }

@@ -131,8 +131,8 @@ func TestTensorsRefuseBrokenFiles(t *testing.T) {
 		{"end before start", rawFile(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}`, 8), `header: tensor "a": data_offsets: got [8, 0], want 8 bytes for shape [2] of float32`},
 		{"gap", rawFile(ok+`,"b":{"dtype":"F32","shape":[1],"data_offsets":[12,16]}}`, 16), `header: tensor "b": data_offsets: got a start of 12, want 8 (no gaps, no overlaps)`},
 		{"overlap", rawFile(ok+`,"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8), `header: tensor "b": data_offsets: got a start of 4, want 8 (no gaps, no overlaps)`},
-		{"data beyond the tensors", rawFile(ok+"}", 9), "header: tensors cover 8 bytes of data, want 9 (the rest of the file)"},
-		{"data cut short", rawFile(ok+"}", 7), "header: tensors cover 8 bytes of data, want 7 (the rest of the file)"},
+		{"data beyond the tensors", rawFile(ok+"}", 9), "header: got 9 bytes of data, want 8, which the tensors cover: the file has more than that"},
+		{"data cut short", rawFile(ok+"}", 7), "header: got 7 bytes of data, want 8, which the tensors cover: the file is cut off"},
 		{"metadata of numbers", rawFile(`{"__metadata__":{"a":1}}`, 0), "header: __metadata__: json: cannot unmarshal number into Go value of type string"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -33,6 +33,9 @@ const (
 // readNPZ reads every array of a zip archive of .npy files.
 func readNPZ(name string) ([]array, error) {
 	z, err := zip.OpenReader(name)
+	if errors.Is(err, zip.ErrFormat) {
+		return nil, fmt.Errorf("open examples %s: %w, want an archive of arrays as numpy.savez writes it", name, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open examples %s: %w", name, err)
 	}

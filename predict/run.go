@@ -27,7 +27,7 @@ import (
 // Config is what a person may set about a prediction.
 type Config struct {
 	Target       string        `flag:"target" unit:"host:port" help:"gRPC address of the server"`
-	Model        string        `flag:"model" help:"directory of the model bundle; it gives the model's name and, without a file, the golden requests"`
+	Model        string        `flag:"model" unit:"directory" help:"directory of the model bundle; it gives the model's name and, without a file, the golden requests"`
 	ModelName    string        `flag:"model-name" help:"name of the model, if there is no bundle at hand"`
 	ModelVersion string        `flag:"model-version" help:"version that must score; empty: the one being served"`
 	Format       string        `flag:"format" oneof:"auto|npz|jsonl|criteo|safetensors" help:"format of the file; auto: by its name"`
@@ -123,7 +123,7 @@ func open(ctx context.Context, cfg *Config, file string, c *client.Client) (clie
 	}
 	switch {
 	case m.Name == "":
-		return m, nil, errors.New("choose model: got neither --model nor --model-name, want one of them")
+		return m, nil, errors.New("choose model: got neither --model nor --model-name, want the bundle's directory or the model's name")
 	case file == "":
 		return m, nil, errors.New("choose examples: got no file, want one, or --model with golden requests")
 	}

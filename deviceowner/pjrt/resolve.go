@@ -48,7 +48,7 @@ func ResolvePlugin(path, platform string) (string, error) {
 			return filepath.Abs(p)
 		}
 	}
-	return "", wrong("find plugin for %s: none of these is a file: %s%s", platform, strings.Join(places, ", "), hint(platform))
+	return "", wrong("find plugin for %s: there is none%s, or name its file with --plugin (looked for %s)", platform, hint(platform), strings.Join(places, ", "))
 }
 
 // candidates lists the files to try, in order.

@@ -92,7 +92,7 @@ func (d *shimDevice) prepare(path string, o *Options) error {
 		return fmt.Errorf("open device of plugin %q: got no device, want at least one", path)
 	}
 	if got := d.identity.Platform; o.Platform != "" && !samePlatform(o.Platform, got) {
-		return wrong("open device of plugin %q: got platform %q, want %q", path, got, o.Platform)
+		return wrong("open device of plugin %q: got platform %q, want %q: name another with --plugin, or set --platform", path, got, o.Platform)
 	}
 	return d.uploadWeights()
 }

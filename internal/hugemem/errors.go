@@ -29,9 +29,21 @@ func (e *RoomError) Error() string {
 	if e.Need != e.Size {
 		need += fmt.Sprintf(" (%d in whole huge pages)", e.Size)
 	}
-	return fmt.Sprintf("create %q: need %s, %s has %d bytes available (limit: %s); "+
-		"free memory there or name a larger tmpfs with --shm-dir (tried: %s)",
-		e.Name, need, e.Place, e.Available, e.Limit, strings.Join(e.Tried, "; "))
+	return fmt.Sprintf("create %q: need %s, %s has %d bytes available (limit: %s); %s, or name another place with --shm-dir (tried: %s)",
+		e.Name, need, e.Place, e.Available, e.Limit, e.cure(), strings.Join(e.Tried, "; "))
+}
+
+// cure is what would make room in the place that came closest.
+func (e *RoomError) cure() string {
+	switch e.Limit {
+	case "hugetlb pool":
+		return "reserve huge pages (sysctl vm.nr_hugepages)"
+	case "filesystem":
+		return "make the filesystem larger (mount -o remount,size=)"
+	case "cgroup":
+		return "raise the control group's memory limit"
+	}
+	return "free memory"
 }
 
 // Is makes a RoomError an ErrNoRoom.
