@@ -23,24 +23,24 @@ type Config struct {
 // Settings is what a person may set about the device owner.
 type Settings struct {
 	Executor      string `flag:"executor" oneof:"pjrt|sim" help:"what runs the batches: a PJRT plugin, or a simulated accelerator for measuring the host path"`
-	Platform      string `flag:"platform" oneof:"cpu|cuda|tpu" help:"which PJRT plugin to look for"`
-	Plugin        string `flag:"plugin" help:"path of the PJRT plugin; empty: the installed one of the platform"`
-	Executables   string `flag:"executable-cache" help:"directory that keeps compiled programs for the next start, written by this user alone; auto: executables in the service's or the user's cache directory; empty: none is kept"`
-	IgnoreBundled bool   `flag:"ignore-bundle-executables" help:"compile although the bundle has executables for this device"`
-	DeviceThreads int    `flag:"device-threads" min:"0" max:"1024" unit:"threads" help:"threads of the cpu platform; 0: as many as owner-cpus allows"`
+	Platform      string `flag:"platform" when:"executor=pjrt" oneof:"cpu|cuda|tpu" help:"which PJRT plugin to look for"`
+	Plugin        string `flag:"plugin" unit:"file" when:"executor=pjrt" help:"path of the PJRT plugin; empty: the installed one of the platform"`
+	Executables   string `flag:"executable-cache" unit:"directory" when:"executor=pjrt" help:"directory that keeps compiled programs for the next start, written by this user alone; auto: executables in the service's or the user's cache directory; empty: none is kept"`
+	IgnoreBundled bool   `flag:"ignore-bundle-executables" when:"executor=pjrt" help:"compile although the bundle has executables for this device"`
+	DeviceThreads int    `flag:"device-threads" when:"executor=pjrt" min:"0" max:"1024" unit:"threads" help:"threads of the cpu platform; 0: as many as owner-cpus allows"`
 	OwnerCPUs     []int  `flag:"owner-cpus" unit:"CPU numbers" help:"CPUs on which the device owner and the cpu platform's threads run; empty: all"`
 
 	Batching      string        `flag:"batching" oneof:"continuous|linger|fused|off" help:"when a batch is closed"`
-	MaxDelay      time.Duration `flag:"max-delay" min:"0s" max:"1s" unit:"duration" help:"how long linger and fused wait for more rows after the first"`
+	MaxDelay      time.Duration `flag:"max-delay" when:"batching=linger|fused" min:"0s" max:"1s" unit:"duration" help:"how long linger and fused wait for more rows after the first"`
 	PipelineDepth int           `flag:"pipeline-depth" min:"1" max:"16" unit:"batches" help:"batches on the device at once"`
 	Buckets       []int         `flag:"buckets" unit:"rows" help:"compiled batch sizes, ascending; empty: those of the model, with the cpu platform those of at most 128 rows"`
 	Spin          time.Duration `flag:"owner-spin" min:"0s" max:"10ms" unit:"duration" help:"how long the idle loop looks for work before it sleeps; use it only where a CPU can be spared"`
 	Straggler     time.Duration `flag:"straggler-timeout" min:"100ms" max:"1m" unit:"duration" help:"how long a frontend may hold up a closed batch before it is killed"`
 
-	SimCall     time.Duration `flag:"sim-call" min:"0s" max:"1m" unit:"duration" help:"simulated accelerator: time a batch"`
-	SimRow      time.Duration `flag:"sim-row" min:"0s" max:"1s" unit:"duration" help:"simulated accelerator: time a row"`
-	SimTransfer time.Duration `flag:"sim-transfer" min:"0s" max:"1s" unit:"duration" help:"simulated accelerator: time a row on its way to the device, which may execute another batch meanwhile; 0: part of sim-call and sim-row"`
-	SimVerify   string        `flag:"sim-verify" oneof:"columns|full" help:"simulated accelerator: score from column 0 of each pooled vector, or from a checksum of every byte of the row (which rankd bench does not compute)"`
+	SimCall     time.Duration `flag:"sim-call" when:"executor=sim" min:"0s" max:"1m" unit:"duration" help:"simulated accelerator: time a batch"`
+	SimRow      time.Duration `flag:"sim-row" when:"executor=sim" min:"0s" max:"1s" unit:"duration" help:"simulated accelerator: time a row"`
+	SimTransfer time.Duration `flag:"sim-transfer" when:"executor=sim" min:"0s" max:"1s" unit:"duration" help:"simulated accelerator: time a row on its way to the device, which may execute another batch meanwhile; 0: part of sim-call and sim-row"`
+	SimVerify   string        `flag:"sim-verify" when:"executor=sim" oneof:"columns|full" help:"simulated accelerator: score from column 0 of each pooled vector, or from a checksum of every byte of the row (which rankd bench does not compute)"`
 }
 
 // Default is the configuration of a device owner that nobody has configured.

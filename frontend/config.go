@@ -92,8 +92,8 @@ func DefaultSettings() Settings {
 // Validate returns every violation of the bounds in the tags and of those between fields, joined.
 func (c *Config) Validate() error {
 	var err error
-	if c.ChunkRows < 1 { // whoever starts a frontend has decided what 0 stands for
-		err = fmt.Errorf("check configuration: --chunk-rows is %d, want at least 1", c.ChunkRows)
+	if c.ChunkRows == 0 { // whoever starts a frontend has decided what 0 stands for
+		err = errors.New("check --chunk-rows: got 0, want at least 1")
 	}
 	return errors.Join(config.Check(c), err, c.Settings.between())
 }
@@ -101,18 +101,18 @@ func (c *Config) Validate() error {
 // between checks the bounds that fields set each other.
 func (c *Settings) between() error {
 	var errs []error
-	wants := func(ok bool, format string, args ...any) {
+	wants := func(ok bool, flag, format string, args ...any) {
 		if !ok {
-			errs = append(errs, fmt.Errorf("check configuration: "+format, args...))
+			errs = append(errs, fmt.Errorf("check --"+flag+": "+format, args...))
 		}
 	}
-	wants(c.PendingRows >= c.MaxRequestRows, "--frontend-pending-rows is %d, want at least --max-request-rows, which is %d",
+	wants(c.PendingRows >= c.MaxRequestRows, "frontend-pending-rows", "got %d, want at least --max-request-rows, which is %d",
 		c.PendingRows, c.MaxRequestRows)
-	wants(c.ServerPendingRows >= c.MaxRequestRows, "--server-pending-rows is %d, want at least --max-request-rows, which is %d",
+	wants(c.ServerPendingRows >= c.MaxRequestRows, "server-pending-rows", "got %d, want at least --max-request-rows, which is %d",
 		c.ServerPendingRows, c.MaxRequestRows)
-	wants(c.InflightBytes >= c.MaxRequestBytes, "--max-inflight-request-bytes is %s, want at least --max-request-bytes, which is %s",
+	wants(c.InflightBytes >= c.MaxRequestBytes, "max-inflight-request-bytes", "got %s, want at least --max-request-bytes, which is %s",
 		c.InflightBytes, c.MaxRequestBytes)
-	wants(c.LookupKernel == "auto" || slices.Contains(tables.KernelNames(), c.LookupKernel), "--lookup-kernel is %s, this processor and build have %s",
-		c.LookupKernel, strings.Join(tables.KernelNames(), ", "))
+	wants(c.LookupKernel == "auto" || slices.Contains(tables.KernelNames(), c.LookupKernel), "lookup-kernel",
+		"got %s, want auto or one that this processor and build have: %s", c.LookupKernel, strings.Join(tables.KernelNames(), ", "))
 	return errors.Join(errs...)
 }

@@ -17,7 +17,7 @@ import (
 
 // Config is what a person may set about the server as a whole.
 type Config struct {
-	Model  string `flag:"model" help:"directory of the model bundle"`
+	Model  string `flag:"model" unit:"directory" help:"directory of the model bundle"`
 	Listen string `flag:"listen" unit:"host:port" help:"address of the gRPC services; an empty host is every address, port 0 a free port"`
 	HTTP   string `flag:"http" unit:"host:port" help:"address of metrics, health and the status page; empty: none"`
 
@@ -26,8 +26,8 @@ type Config struct {
 	FrontendThreads int    `flag:"frontend-threads" unit:"threads" min:"0" max:"1024" help:"processors that each frontend uses at once (GOMAXPROCS); 0: all that it may"`
 	Steering        string `flag:"steering" oneof:"auto|none|round-robin|least-connections" help:"which frontend gets a new connection; none: the kernel's hash decides. auto: least-connections, as exact as permitted"`
 
-	RunDir     string `flag:"run-dir" help:"directory of the lock and of the state file; empty: a directory of this user that is emptied at boot"`
-	ShmDir     string `flag:"shm-dir" help:"directory for shared memory files; empty: the best one that is mounted"`
+	RunDir     string `flag:"run-dir" unit:"directory" help:"directory of the lock and of the state file; empty: a directory of this user that is emptied at boot"`
+	ShmDir     string `flag:"shm-dir" unit:"directory" help:"directory for shared memory files; empty: the best one that is mounted"`
 	KeepTables bool   `flag:"keep-tables" help:"leave the tables in memory at exit, so that the next start finds them loaded"`
 
 	DrainDelay   time.Duration `flag:"drain-delay" unit:"duration" min:"0s" max:"60s" help:"time between health saying NOT_SERVING and connections being told to go, so that balancers look away first"`
@@ -57,7 +57,8 @@ func (c *Config) Validate() error {
 		errs = append(errs, fmt.Errorf("check --instance: got %q, want 1 to 64 letters, digits, '-' or '_'", c.Instance))
 	}
 	if c.BackoffFirst > c.BackoffLimit {
-		errs = append(errs, fmt.Errorf("check --restart-backoff: got %v, want at most --restart-backoff-limit, which is %v", c.BackoffFirst, c.BackoffLimit))
+		errs = append(errs, fmt.Errorf("check --restart-backoff: got %s, want at most --restart-backoff-limit, which is %s",
+			config.FormatDuration(c.BackoffFirst), config.FormatDuration(c.BackoffLimit)))
 	}
 	errs = append(errs, c.checkAddresses(), checkShmDir(c.ShmDir))
 	return errors.Join(errs...)

@@ -20,8 +20,15 @@ import (
 
 func newBench() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "bench",
-		Short:   "measure servers under load, and check every reply",
+		Use:   "bench",
+		Short: "measure servers under load, and check every reply",
+		Long: `Measure servers on this machine. Every reply is compared with the score that its request must get.
+
+  rankd bench load --model demo                      load a server that runs: rates and latencies
+  rankd bench capacity --model demo --executor sim   the highest rate within a latency
+  rankd bench suite --smoke                          compare with other servers, in minutes
+
+Give server and client processors of their own (--server-cpus, taskset) for figures that mean something.`,
 		GroupID: "tools",
 	}
 	cmd.AddCommand(newBenchLoad(), newBenchCapacity(), newBenchCompare(), newBenchReport(), newBenchNullServer(), newBenchMonitor(), newBenchSuite(), newBenchOverload(), newBenchSoak(), newBenchAblation())
@@ -30,19 +37,15 @@ func newBench() *cobra.Command {
 
 // tool gives a command its flags and runs it until it ends or a signal comes; run gets a context that ends then.
 func tool(cmd *cobra.Command, run func(ctx context.Context, out, progress io.Writer) error, structs ...any) *cobra.Command {
-	cmd.Args = cobra.NoArgs
+	cmd.Args = arguments()
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		errs := []error{fromEnvironment(cmd.Flags())}
-		for _, s := range structs {
-			errs = append(errs, config.Check(s))
-		}
-		if err := errors.Join(errs...); err != nil {
-			return withCode(err, config.ExitBadConfig)
+		if err := settle(cmd, func() error { return checkAll(structs...) }); err != nil {
+			return err
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), unix.SIGINT, unix.SIGTERM)
 		defer stop()
 		if err := run(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
-			return fmt.Errorf("%s: %w", cmd.CommandPath()[len("rankd "):], err)
+			return fmt.Errorf("%s: %w", commandName(cmd), err)
 		}
 		return nil
 	}
@@ -52,7 +55,7 @@ func tool(cmd *cobra.Command, run func(ctx context.Context, out, progress io.Wri
 
 // examConfig is what a person may set about the requests.
 type examConfig struct {
-	Model    string `flag:"model" help:"directory of the model's bundle, from which requests and expected scores are made"`
+	Model    string `flag:"model" unit:"directory" help:"directory of the model's bundle, from which requests and expected scores are made"`
 	Executor string `flag:"executor" oneof:"sim|pjrt" help:"what the server computes: the score of the simulated accelerator, or the model's network"`
 	Protocol string `flag:"protocol" oneof:"rankd|kserve" help:"service that is called"`
 	Form     string `flag:"form" oneof:"auto|packed|tables" help:"ids as one tensor or as one a table; auto: packed where the model allows it"`
@@ -61,7 +64,7 @@ type examConfig struct {
 	IDBytes  int    `flag:"id-bytes" min:"4" max:"8" unit:"bytes" help:"width of an id: 4 or 8"`
 	Examples int    `flag:"examples" min:"1" help:"distinct examples"`
 	Seed     int64  `flag:"seed" min:"0" help:"of requests and schedules"`
-	CacheDir string `flag:"cache-dir" help:"where expected scores are kept between runs; empty: nowhere"`
+	CacheDir string `flag:"cache-dir" unit:"directory" help:"where expected scores are kept between runs; empty: nowhere"`
 }
 
 func defaultExam() examConfig {

@@ -28,7 +28,7 @@ type pacedConfig struct {
 	Threads     int           `flag:"threads" min:"1" max:"64" help:"threads of the client"`
 	Duration    time.Duration `flag:"duration" min:"100ms" help:"time that counts, a run"`
 	Warmup      time.Duration `flag:"warmup" min:"0s" help:"time before it that does not count"`
-	JSON        string        `flag:"json" help:"file for the results"`
+	JSON        string        `flag:"json" unit:"file" help:"file for the results"`
 }
 
 // options are those of a run against a target.

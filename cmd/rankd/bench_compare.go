@@ -25,9 +25,9 @@ type compareConfig struct {
 	Callers  int      `flag:"callers" min:"1" help:"callers of the closed loop"`
 }
 
-const compareLong = `Compare two builds on this machine. In each round the old build, the new one, and the old one once more are
-started, loaded and ended, in an order that changes. The second run of the old build shows how
-much the machine itself varies: a difference that is no larger is not claimed.`
+const compareLong = `Compare two builds on this machine. In each round the old build, the new one, and the old one once
+more are started, loaded and ended, in an order that changes. The second run of the old build shows
+how much the machine itself varies: a difference that is no larger is not claimed.`
 
 func newBenchCompare() *cobra.Command {
 	e := defaultExam()

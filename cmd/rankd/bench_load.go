@@ -33,8 +33,8 @@ type loadConfig struct {
 	ServerPID   int           `flag:"server-pid" min:"0" help:"process of the server, for its CPU time and memory; 0: the rankd server that listens at the target"`
 	Verify      bool          `flag:"verify" help:"compare every reply with the expected scores; only a null server needs no"`
 	Arm         string        `flag:"arm" help:"name of the server in a comparison"`
-	JSON        string        `flag:"json" help:"file for the results"`
-	Monitor     string        `flag:"monitor" help:"file for samples of the server's processes and its memory at start, peak and end"`
+	JSON        string        `flag:"json" unit:"file" help:"file for the results"`
+	Monitor     string        `flag:"monitor" unit:"file" help:"file for samples of the server's processes and its memory at start, peak and end"`
 }
 
 const benchLoadLong = `Send requests to a server and measure how it answers. Every reply is compared with the expected score of

@@ -18,7 +18,7 @@ type monitorConfig struct {
 	PID      int           `flag:"pid" min:"1" help:"root of the processes to watch"`
 	Interval time.Duration `flag:"interval" min:"10ms" help:"time between two samples"`
 	Duration time.Duration `flag:"duration" min:"0s" help:"how long to watch; 0: until the process ends or a signal comes"`
-	JSON     string        `flag:"json" help:"file for the report"`
+	JSON     string        `flag:"json" unit:"file" help:"file for the report"`
 }
 
 func newBenchMonitor() *cobra.Command {
@@ -26,8 +26,10 @@ func newBenchMonitor() *cobra.Command {
 	return tool(&cobra.Command{
 		Use:   "monitor --pid PID",
 		Short: "watch CPU time and memory of a process and all below it",
-		Long: `Watch CPU seconds and resident memory of a process and all its descendants. Exact memory (PSS, and hugetlb pages
-once) is read at the start and at the end only, since reading it disturbs the processes.`,
+		Long: `Watch CPU seconds and resident memory of a process and all its descendants. Exact memory (PSS, and
+hugetlb pages once) is read at the start and at the end only, since reading it disturbs the
+processes.`,
+		Example: `  rankd bench monitor --pid "$(pgrep -o -x rankd)" --duration 30s`,
 	}, func(ctx context.Context, out, _ io.Writer) error { return c.run(ctx, out) }, &c)
 }
 

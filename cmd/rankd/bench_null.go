@@ -23,8 +23,9 @@ func newBenchNullServer() *cobra.Command {
 	return tool(&cobra.Command{
 		Use:   "null-server",
 		Short: "answer every call with the same bytes, to see what the load generator itself costs",
-		Long: `Answer every unary gRPC call with the same bytes, without looking at it. With "bench load --verify=false" against it
-one sees what the load generator and the kernel cost; no server can be measured beyond that.`,
+		Long: `Answer every unary gRPC call with the same bytes, without looking at it. With "bench load
+--verify=false" against it one sees what the load generator and the kernel cost; no server can be
+measured beyond that.`,
 		Example: `  rankd bench null-server &
   rankd bench load --model demo --target 127.0.0.1:8510 --verify=false --server-pid $!`,
 	}, func(ctx context.Context, out, _ io.Writer) error {

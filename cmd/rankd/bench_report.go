@@ -14,7 +14,7 @@ import (
 
 // reportConfig says which results are reported.
 type reportConfig struct {
-	Results string `flag:"results" help:"directory with <server>/*.json of bench load, capacity*.json of bench capacity, and env.txt"`
+	Results string `flag:"results" unit:"directory" help:"directory with <server>/*.json of bench load, capacity*.json of bench capacity, and env.txt"`
 }
 
 func newBenchReport() *cobra.Command {
@@ -22,8 +22,9 @@ func newBenchReport() *cobra.Command {
 	return tool(&cobra.Command{
 		Use:   "report --results DIR",
 		Short: "make tables and charts of results",
-		Long: `Make REPORT.md, charts (SVG) and summary.json of the results in a directory, beside them. The server named "rankd" is
-compared with the best of those whose names begin with "py".`,
+		Long: `Make REPORT.md, charts (SVG) and summary.json of the results in a directory, beside them. The server
+named "rankd" is compared with the best of those whose names begin with "py".`,
+		Example: "  rankd bench report --results bench/results/sim",
 	}, func(_ context.Context, out, _ io.Writer) error {
 		if c.Results == "" {
 			return withCode(errors.New("check --results: got nothing, want a directory"), config.ExitBadConfig)

@@ -43,8 +43,8 @@ type suiteConfig struct {
 	Sizes      []int         `flag:"request-batch-sizes" help:"numbers of examples a request; with the workload shared-user 128 and 1000 unless set"`
 	WorkDir    string        `flag:"work-dir" help:"results go to results/<name> in it"`
 	Name       string        `flag:"name" help:"of the set of results; empty: smoke, or the platform, and -shared with the workload shared-user"`
-	CacheDir   string        `flag:"cache-dir" help:"where models, Python packages and expected scores are kept"`
-	Source     string        `flag:"source" help:"directory of rankd's repository, which has the Python servers"`
+	CacheDir   string        `flag:"cache-dir" unit:"directory" help:"where models, Python packages and expected scores are kept"`
+	Source     string        `flag:"source" unit:"directory" help:"directory of rankd's repository, which has the Python servers"`
 	Parts      []string      `flag:"parts" help:"what is done: servers (the comparison), and for rankd alone capacity, overload, ablation, soak"`
 	Minutes    float64       `flag:"minutes" min:"0.1" max:"10000" help:"length of the soak"`
 	Price      float64       `flag:"price-per-hour" min:"0" help:"of the machine, for the cost of a million requests"`
@@ -60,10 +60,11 @@ func defaultSuite() suiteConfig {
 	}
 }
 
-const benchSuiteLong = `Compare servers on this machine: each is started on the same processors with the same model, its answers are
-checked against a reference, it is loaded in closed loops and then in open loops at 50 % and 80 % of its own
-peak, and stopped. Then come, with --parts, trials of rankd alone. An interrupted comparison goes on with the same command; what was measured with the
-same configuration is not measured again.
+const benchSuiteLong = `Compare servers on this machine: each is started on the same processors with the same model, its
+answers are checked against a reference, it is loaded in closed loops and then in open loops at 50 %
+and 80 % of its own peak, and stopped. Then come, with --parts, trials of rankd alone. An interrupted
+comparison goes on with the same command; what was measured with the same configuration is not
+measured again.
 
 Flags may be written with _ instead of -.`
 

@@ -96,7 +96,7 @@ func newBenchSoak() *cobra.Command {
 	return tool(&cobra.Command{
 		Use:     "soak --model DIR",
 		Short:   "see whether anything grows under a steady load",
-		Long:    "Load a server steadily and fit straight lines to what waits in it, to its latency second by second, and to its memory.",
+		Long:    "Load a server steadily and fit straight lines to what waits in it, to its latency second by second,\nand to its memory.",
 		Example: "  rankd bench soak --model demo --minutes 30 --json soak.json",
 	}, func(ctx context.Context, out, progress io.Writer) error { return c.run(ctx, &t, out, progress) }, &t.exam, &t.paced, &c)
 }
@@ -137,7 +137,7 @@ func newBenchAblation() *cobra.Command {
 	return tool(&cobra.Command{
 		Use:     "ablation --model DIR",
 		Short:   "see what each part of a server brings",
-		Long:    "Measure a server with one thing changed at a time: batching policy, timer, buckets, frontends and threads, huge pages.",
+		Long:    "Measure a server with one thing changed at a time: batching policy, timer, buckets, frontends and\nthreads, huge pages.",
 		Example: "  rankd bench ablation --model demo --server-cpus 0 --tables batching,timer --json ablations.json",
 	}, func(ctx context.Context, out, progress io.Writer) error { return c.run(ctx, &t, out, progress) }, &t.exam, &t.paced, &c)
 }

@@ -16,12 +16,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"rankd/deviceowner"
 	"rankd/deviceowner/pjrt/execache"
 	"rankd/frontend"
 	"rankd/internal/config"
 	"rankd/model"
-	"rankd/supervisor"
 )
 
 // The pages in docs/ say what the code does; what they list is compared with the code here.
@@ -47,12 +45,9 @@ func page(t *testing.T, name string) string {
 
 // flagTables are the generated parts of the page on configuration.
 func flagTables() map[string]string {
-	server, front, owner := supervisor.Default(), frontend.DefaultSettings(), deviceowner.DefaultSettings()
-	tables := map[string]string{
-		"server":       config.Table(&server),
-		"frontends":    config.Table(&front),
-		"device owner": config.Table(&owner),
-		"general":      config.Table(&generalConfig{LogFormat: "auto"}),
+	tables := map[string]string{}
+	for _, s := range newServeConfig().sections() {
+		tables[strings.ToLower(s.Title)] = config.Table(s.Config)
 	}
 	inspect := newInspect()
 	for name, flags := range map[string]*pflag.FlagSet{

@@ -17,9 +17,12 @@ var otherVariables = []string{
 	"RANKD_REQUIRE_", "RANKD_BIN",
 }
 
-// unknownVariables lists the variables of an environment that look like ours and that nothing reads, sorted. A variable for a
-// flag of another command is known: one environment may be meant for several.
-func unknownVariables(root *cobra.Command, environment []string) (unknown []string) {
+// unknownVariable looks like ours, and nothing reads it. near is the one that was most likely meant, or "".
+type unknownVariable struct{ name, near string }
+
+// unknownVariables lists those of an environment, sorted. A variable for a flag of another command is known: one environment
+// may be meant for several.
+func unknownVariables(root *cobra.Command, environment []string) (unknown []unknownVariable) {
 	known := map[string]bool{}
 	addVariables(root, known)
 	for _, entry := range environment {
@@ -28,11 +31,25 @@ func unknownVariables(root *cobra.Command, environment []string) (unknown []stri
 			return name == o || strings.HasSuffix(o, "_") && strings.HasPrefix(name, o)
 		})
 		if strings.HasPrefix(name, "RANKD_") && !known[name] && !other {
-			unknown = append(unknown, name)
+			unknown = append(unknown, unknownVariable{name, nearVariable(name, known)})
 		}
 	}
-	slices.Sort(unknown)
+	slices.SortFunc(unknown, func(a, b unknownVariable) int { return strings.Compare(a.name, b.name) })
 	return unknown
+}
+
+// nearVariable compares what comes after the prefix, which all have.
+func nearVariable(name string, known map[string]bool) string {
+	const prefix = "RANKD_"
+	var rest []string
+	for k := range known {
+		rest = append(rest, strings.TrimPrefix(k, prefix))
+	}
+	slices.Sort(rest)
+	if near := config.Nearest(strings.TrimPrefix(name, prefix), rest); near != "" {
+		return prefix + near
+	}
+	return ""
 }
 
 func addVariables(cmd *cobra.Command, known map[string]bool) {

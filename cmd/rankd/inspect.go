@@ -16,10 +16,10 @@ import (
 
 // inspectConfig says which server is looked at.
 type inspectConfig struct {
-	RunDir   string `flag:"run-dir" help:"directory of the state file; empty: where serve puts it"`
+	RunDir   string `flag:"run-dir" unit:"directory" help:"directory of the state file; empty: where serve puts it"`
 	Listen   string `flag:"listen" unit:"host:port" help:"address of the server, unless instance is given"`
 	Instance string `flag:"instance" help:"name of the server; empty: made from the listening address"`
-	ShmDir   string `flag:"shm-dir" help:"directory of the shared memory files; empty: all places where they may lie"`
+	ShmDir   string `flag:"shm-dir" unit:"directory" help:"directory of the shared memory files; empty: all places where they may lie"`
 }
 
 func newInspect() *cobra.Command {
@@ -28,19 +28,23 @@ func newInspect() *cobra.Command {
 		Use:   "inspect",
 		Short: "look into a server from outside, also a hung one",
 		Long: `Look into a server through its shared memory. It works without the server's help, so also on
-one that hangs; it changes nothing.`,
-		GroupID: "tools",
+one that hangs; it changes nothing. Which server: the one at --listen, or named with --instance.
+Run it as the server's user or as root.
+
+  rankd inspect ready                             does it take requests; for scripts and probes
+  rankd inspect memory --listen 127.0.0.1:8600    what another server on this machine costs
+
+The status page says more while the server answers: http://127.0.0.1:8501/statusz`,
+		GroupID: "look",
 	}
 	config.Bind(cmd.PersistentFlags(), c)
-	add := func(use, short string, run func(c *inspectConfig, s *supervisor.State, out io.Writer) error) {
+	add := func(use, short, long string, run func(c *inspectConfig, s *supervisor.State, out io.Writer) error) {
 		cmd.AddCommand(&cobra.Command{
-			Use: use, Short: short, Args: arguments(),
+			Use: use, Short: short, Long: long, Args: arguments(),
+			Example: fmt.Sprintf("  rankd inspect %s\n  rankd inspect %s --run-dir run --instance ctr", use, use),
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				if err := fromEnvironment(cmd.Flags()); err != nil {
+				if err := settle(cmd, c.validate); err != nil {
 					return err
-				}
-				if _, _, err := net.SplitHostPort(c.Listen); err != nil && c.Instance == "" {
-					return usageError(cmd, "check --listen: got %q, want host:port: %w", c.Listen, err)
 				}
 				s, err := c.state()
 				if err != nil {
@@ -53,11 +57,24 @@ one that hangs; it changes nothing.`,
 			},
 		})
 	}
-	add("ready", "tell whether the server takes requests; exit code 0 if it does", inspectReady)
-	add("ring", "show slabs, roles and what is wrong with them", inspectRing)
-	add("tables", "show the tables in memory and their pages", inspectTables)
-	add("memory", "show what tables, slabs and each process cost", inspectMemory)
+	add("ready", "tell whether the server takes requests; exit code 0 if it does", `Ask the server's health service, and where it says no, what the server is doing.
+
+Exit code: 0 if it takes requests, 1 if not, also if there is none.`, inspectReady)
+	add("ring", "show slabs, roles and what is wrong with them", `Show the slabs in which batches are formed, who fills and executes them, and check every word.
+
+Exit code: 0 if all of it can be right, else 1.`, inspectRing)
+	add("tables", "show the tables in memory and their pages", `Show the tables that the server uses, how much of them lies on huge pages, and files of the same
+server that it does not use.`, inspectTables)
+	add("memory", "show what tables, slabs and each process cost", `Show the memory of each process: tables and slabs, divided among those that share them, and what it
+has for itself. Of a server that was killed it shows what was left.`, inspectMemory)
 	return cmd
+}
+
+func (c *inspectConfig) validate() error {
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil && c.Instance == "" {
+		return fmt.Errorf("check --listen: got %q, want host:port: %w", c.Listen, err)
+	}
+	return nil
 }
 
 func (c *inspectConfig) state() (*supervisor.State, error) {
@@ -65,9 +82,9 @@ func (c *inspectConfig) state() (*supervisor.State, error) {
 	switch where := supervisor.RunDir(c.RunDir); {
 	case !errors.Is(err, fs.ErrNotExist):
 	case c.Instance != "":
-		return nil, fmt.Errorf("no server has the instance name %s in %s: look there for others, or give --run-dir if serve was given one: %w", c.Instance, where, err)
+		return nil, fmt.Errorf("no server has the instance name %s in %s: look there for others, or give --run-dir if serve was given one", c.Instance, where)
 	default:
-		return nil, fmt.Errorf("no server at %s in %s: name it with --listen or --instance (and --run-dir if serve was given one): %w", c.Listen, where, err)
+		return nil, fmt.Errorf("no server at %s in %s: start one with rankd serve, or name it with --listen or --instance (and --run-dir if serve was given one)", c.Listen, where)
 	}
 	return s, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,8 +20,16 @@ import (
 
 func newModel() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "model",
-		Short:   "make, check, compile and shrink model bundles",
+		Use:   "model",
+		Short: "make, check, compile and shrink model bundles",
+		Long: `A bundle is a directory with a model: tables, the dense network as StableHLO, weights, and golden
+requests with the scores that they must get. Export one from JAX with the Python package
+rankd_export, or make one to try:
+
+  rankd model create-demo demo --max-vocab 1000   make it
+  rankd model check demo                          see that it is whole, and its rows independent
+  rankd model compile demo                        compile ahead of time, so that servers start at once
+  rankd serve --model demo`,
 		GroupID: "tools",
 	}
 	cmd.AddCommand(newCreateDemo(), newModelCheck(), newModelCompile(), newModelCompileChild(), newQuantize())
@@ -45,12 +54,13 @@ func newCreateDemo() *cobra.Command {
 		Short: "make a seeded DLRM-DCNv2 bundle",
 		Long: `Make a DLRM-DCNv2 model bundle in DIR: 26 tables of dimension 128, the MLPerf network, golden
 requests with float64 reference scores. The numbers are random but seeded; the same flags give
-the same bytes.`,
-		Example: "  rankd model create-demo demo --max-vocab 1000",
-		Args:    arguments("DIR"),
+the same bytes. Next: rankd serve --model DIR.`,
+		Example: `  rankd model create-demo demo --max-vocab 1000             small tables, to try
+  rankd model create-demo small --max-vocab 1000 --small    a network that a CPU runs quickly, too`,
+		Args: arguments("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := errors.Join(fromEnvironment(cmd.Flags()), config.Check(&c)); err != nil {
-				return withCode(err, config.ExitBadConfig)
+			if err := settle(cmd, func() error { return config.Check(&c) }); err != nil {
+				return err
 			}
 			return c.run(cmd.Context(), args[0], cmd.ErrOrStderr(), cmd.OutOrStdout())
 		},
@@ -71,8 +81,11 @@ func (c *createConfig) run(ctx context.Context, dir string, progress, out io.Wri
 		Progress: line.bytes,
 	})
 	line.end()
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%w: remove it, or name another directory", err)
+	}
 	if err != nil {
-		return fmt.Errorf("create demo: %w", err)
+		return fmt.Errorf("model create-demo: %w", err)
 	}
 	var rows int64
 	for _, t := range b.Manifest.Tables {
@@ -86,7 +99,7 @@ func (c *createConfig) run(ctx context.Context, dir string, progress, out io.Wri
 // checkConfig is what a person may set about a check.
 type checkConfig struct {
 	Platform string `flag:"platform" oneof:"cpu|cuda|tpu" help:"which PJRT plugin runs the programs"`
-	Plugin   string `flag:"plugin" help:"path of the PJRT plugin; empty: the installed one of the platform"`
+	Plugin   string `flag:"plugin" unit:"file" help:"path of the PJRT plugin; empty: the installed one of the platform"`
 	Buckets  []int  `flag:"buckets" unit:"rows" help:"batch sizes to run; empty: the smallest, a middle and the largest up to 256 rows"`
 	Seed     int64  `flag:"seed" min:"0" help:"of the rows and permutations"`
 	NoRun    bool   `flag:"no-run" help:"check files only; needs no plugin"`
@@ -101,10 +114,12 @@ func newModelCheck() *cobra.Command {
 tensors, and the executables that "rankd model compile" has stored. Then run the programs on random
 rows: permuting the rows must permute the scores, and padding filled with NaN must change nothing,
 since a batch holds rows of many requests.`,
+		Example: `  rankd model check demo            files, and the programs on the CPU plugin
+  rankd model check demo --no-run   files only; needs no plugin`,
 		Args: arguments("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := errors.Join(fromEnvironment(cmd.Flags()), config.Check(&c)); err != nil {
-				return withCode(err, config.ExitBadConfig)
+			if err := settle(cmd, func() error { return config.Check(&c) }); err != nil {
+				return err
 			}
 			if err := c.run(cmd.Context(), args[0], cmd.ErrOrStderr(), cmd.OutOrStdout()); err != nil {
 				return fmt.Errorf("check model: %w", err)

@@ -43,8 +43,8 @@ plugin and options. The bundle's other files stay as they are, and so does its m
   rankd model check demo --no-run`,
 		Args: arguments("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := errors.Join(fromEnvironment(cmd.Flags()), c.Validate()); err != nil {
-				return withCode(err, config.ExitBadConfig)
+			if err := settle(cmd, c.Validate); err != nil {
+				return err
 			}
 			if err := c.run(cmd.Context(), args[0], cmd.ErrOrStderr(), cmd.OutOrStdout()); err != nil {
 				return fmt.Errorf("compile model: %w", err)

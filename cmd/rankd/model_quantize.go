@@ -24,7 +24,7 @@ type quantizeConfig struct {
 	DType    string   `flag:"dtype" oneof:"float16|bfloat16|int8" help:"how rows are stored; int8: a byte an element, with scale and bias a row"`
 	Tables   []string `flag:"tables" help:"names of the tables; empty: all"`
 	Platform string   `flag:"platform" oneof:"cpu|cuda|tpu" help:"which PJRT plugin scores the golden requests"`
-	Plugin   string   `flag:"plugin" help:"path of the PJRT plugin; empty: the installed one of the platform"`
+	Plugin   string   `flag:"plugin" unit:"file" help:"path of the PJRT plugin; empty: the installed one of the platform"`
 }
 
 func newQuantize() *cobra.Command {
@@ -32,16 +32,17 @@ func newQuantize() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "quantize DIR NEW",
 		Short: "make a bundle with narrower table rows, and say what that costs",
-		Long: `Make the bundle NEW from the one in DIR, with table rows in fewer bits: a half or about a quarter of the
-memory, and faster lookups. Rows are widened during the lookup; pooled vectors and programs stay float32.
+		Long: `Make the bundle NEW from the one in DIR, with table rows in fewer bits: a half or about a quarter of
+the memory, and faster lookups. Rows are widened during the lookup; pooled vectors and programs stay
+float32.
 
 The report compares the elements of each table, and the scores of the golden requests, with those of
 DIR. NEW keeps the golden requests with the scores that its own tables give.`,
 		Example: "  rankd model quantize demo demo-int8 --dtype int8\n  rankd model quantize demo demo-mixed --dtype float16 --tables cat_0,cat_9",
 		Args:    arguments("DIR", "NEW"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := errors.Join(fromEnvironment(cmd.Flags()), config.Check(&c)); err != nil {
-				return withCode(err, config.ExitBadConfig)
+			if err := settle(cmd, func() error { return config.Check(&c) }); err != nil {
+				return err
 			}
 			if err := c.run(cmd.Context(), args[0], args[1], cmd.ErrOrStderr(), cmd.OutOrStdout()); err != nil {
 				return fmt.Errorf("quantize model: %w", err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -15,9 +14,9 @@ import (
 
 const predictLong = `Score the examples of FILE on a running server and print the scores, one line a row. FILE is .npz,
 JSON lines (.jsonl), Criteo click logs (.tsv: label, 13 integers, 26 hexadecimal ids), or .safetensors.
-Without FILE the golden requests of the bundle are scored and compared with their reference scores, unless
-the server says that its accelerator is simulated.
-A summary with latencies goes to standard error.`
+Without FILE the golden requests of the bundle are scored and compared with their reference scores,
+unless the server says that its accelerator is simulated. A summary with latencies goes to standard
+error. The server is the one at --target, else at RANKD_LISTEN, else at 127.0.0.1:8500.`
 
 func newPredict() *cobra.Command {
 	c := predict.Default()
@@ -29,10 +28,10 @@ func newPredict() *cobra.Command {
   rankd predict --model DIR day_0.tsv           a Criteo log
   rankd predict --model-name ctr examples.npz   arrays named as the model's inputs`,
 		Args:    arguments("[FILE]"),
-		GroupID: "tools",
+		GroupID: "look",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := errors.Join(fromEnvironment(cmd.Flags()), config.Check(&c)); err != nil {
-				return withCode(err, config.ExitBadConfig)
+			if err := settle(cmd, func() error { return config.Check(&c) }); err != nil {
+				return err
 			}
 			followServer(cmd.Flags(), &c, os.Getenv)
 			file := ""

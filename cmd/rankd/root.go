@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"rankd/internal/config"
@@ -20,13 +19,13 @@ by all frontend processes, and the dense network on an accelerator through a PJR
 
   rankd model create-demo demo --max-vocab 1000   make a model to try
   rankd serve --model demo                        serve it on 127.0.0.1:8500
-  rankd predict --model demo                      score its golden requests and compare
+  rankd predict --model demo                      from another terminal: score its golden requests
 
 A server is one supervisor, N frontends (gRPC: rankd.v1, KServe v2, health, reflection) and
 one device owner. Watch it at http://127.0.0.1:8501/statusz or with "rankd inspect".
 
-Every flag of a command can also be set by an environment variable: --shm-dir is
-RANKD_SHM_DIR. A flag wins over the environment. Whatever is typed wrong ends with exit code 78.`
+A flag of any command can also be set by an environment variable (--shm-dir is RANKD_SHM_DIR), and
+those of serve in a file. Whatever is typed wrong ends with exit code 78.`
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
@@ -36,22 +35,27 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	cobra.EnableCommandSorting = false // help shows commands as they are added
 	root.AddGroup(
-		&cobra.Group{ID: "run", Title: "Run:"},
+		&cobra.Group{ID: "run", Title: "Run a server:"},
+		&cobra.Group{ID: "look", Title: "Look at a server:"},
 		&cobra.Group{ID: "tools", Title: "Tools:"},
 	)
 	root.SetHelpCommandGroupID("tools")
 	root.SetCompletionCommandGroupID("tools")
-	root.AddCommand(newServe(), newFrontend(), newDeviceOwner(), newModel(), newPredict(), newInspect(), newBench())
+	root.AddCommand(newServe(), newInspect(), newPredict(), newModel(), newBench(), newFrontend(), newDeviceOwner())
 	root.SetHelpCommand(newHelp())
+	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		completion.Short = "write a script with which a shell completes commands and flags"
+	}
 	root.Version = "set"
 	root.SetVersionTemplate(versionText())
 	root.InitDefaultVersionFlag()
 	hideValues(root.Flags(), "version")
 	root.SetFlagErrorFunc(flagError)
+	root.SetUsageFunc(writeUsage)
 	harden(root)
-	// Groups can run only to say what is wrong; help is to show their sub-commands alone.
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}"))
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) { prepareTool(root, cmd) }
 	return root
 }
@@ -66,21 +70,36 @@ func prepareTool(root, cmd *cobra.Command) {
 	ctx, stop := signal.NotifyContext(cmd.Context(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	context.AfterFunc(ctx, stop)
 	cmd.SetContext(ctx)
-	for _, name := range unknownVariables(root, os.Environ()) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "rankd: warning: environment variable %s is read by nothing\n", name)
+	for _, v := range unknownVariables(root, os.Environ()) {
+		hint := ""
+		if v.near != "" {
+			hint = fmt.Sprintf(": is %s meant?", v.near)
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "rankd: warning: environment variable %s is read by nothing%s\n", v.name, hint)
 	}
 }
 
-// bind registers the flags of each config struct and lets the environment fill those that are not given.
+// bind registers the flags of each config struct. Those that several commands share have a title in help.
 func bind(cmd *cobra.Command, structs ...any) {
 	for _, s := range structs {
-		config.Bind(cmd.Flags(), s)
+		section := config.Section{Config: s}
+		switch s.(type) {
+		case *examConfig:
+			section.Title = "Requests"
+		case *pacedConfig:
+			section.Title = "Servers and runs"
+		}
+		config.BindSections(cmd.Flags(), []config.Section{section})
 	}
 }
 
-// fromEnvironment fills the flags that the command line leaves alone.
-func fromEnvironment(fs *pflag.FlagSet) error {
-	return withCode(config.ApplyEnv(fs), config.ExitBadConfig)
+// checkAll compares structs with their bounds.
+func checkAll(structs ...any) error {
+	var errs []error
+	for _, s := range structs {
+		errs = append(errs, config.Check(s))
+	}
+	return errors.Join(errs...)
 }
 
 // newLogger logs text to a terminal and JSON to everything else.

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"rankd/deviceowner"
 	"rankd/deviceowner/device"
@@ -38,7 +39,26 @@ type serveConfig struct {
 }
 
 type generalConfig struct {
+	Config    string `flag:"config" unit:"file" file:"no" help:"YAML file with settings, named as these flags; flags and environment win over it. rankd config example prints one; empty: none is read"`
 	LogFormat string `flag:"log-format" oneof:"auto|text|json" help:"form of log lines; auto: text on a terminal, JSON elsewhere"`
+}
+
+func newServeConfig() *serveConfig {
+	return &serveConfig{
+		supervisor: supervisor.Default(), frontend: frontend.DefaultSettings(), owner: deviceowner.DefaultSettings(),
+		general: generalConfig{LogFormat: "auto"},
+	}
+}
+
+// sections are all settings of a server, in the order of help, pages and files. What is here is a flag, an environment
+// variable and a key of the file.
+func (c *serveConfig) sections() []config.Section {
+	return []config.Section{
+		{Title: "Server", Config: &c.supervisor},
+		{Title: "Device owner", Config: &c.owner},
+		{Title: "Frontends", Config: &c.frontend},
+		{Title: "General", Config: &c.general},
+	}
 }
 
 const serveLong = `Load a model's tables once, start the device owner and the frontends, and serve until SIGTERM.
@@ -47,75 +67,117 @@ The server is ready when every frontend has scored a request of its own through 
 /readyz says so, and systemd is told. SIGTERM drains: open calls end, new ones are refused with
 "draining"; a second SIGTERM ends everything at once.
 
-  rankd serve --model DIR                                 the CPU plugin, one frontend
+Every flag can also stand in a file (--config) or in the environment (--shm-dir is RANKD_SHM_DIR).
+A flag wins over the environment, and that over the file. All that is wrong is told before anything
+is started, with exit code 78.
+
+"rankd inspect ready" tells whether it serves, http://127.0.0.1:8501/statusz what it does.`
+
+const serveExample = `  rankd serve --model DIR                                 the CPU plugin, one frontend
   rankd serve --model DIR --frontends 4 --platform cuda   a GPU
+  rankd serve --config /etc/rankd/rankd.yaml              what the file says
   rankd serve --model DIR --executor sim                  a simulated accelerator, to measure the host`
 
 func newServe() *cobra.Command {
-	c := serveConfig{
-		supervisor: supervisor.Default(), frontend: frontend.DefaultSettings(), owner: deviceowner.DefaultSettings(),
-		general: generalConfig{LogFormat: "auto"},
-	}
+	c := newServeConfig()
 	cmd := &cobra.Command{
 		Use:     "serve --model DIR",
 		Short:   "serve a model",
 		Long:    serveLong,
+		Example: serveExample,
 		Args:    arguments(),
 		GroupID: "run",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := fromEnvironment(cmd.Flags()); err != nil {
-				return err
-			}
-			return c.run(cmd.Context(), unknownVariables(cmd.Root(), os.Environ()))
+			return c.run(cmd)
 		},
 	}
-	bind(cmd, &c.supervisor, &c.owner, &c.frontend, &c.general)
+	config.BindSections(cmd.Flags(), c.sections())
+	config.DeferErrors(cmd.Flags())
 	return cmd
 }
 
-func (c *serveConfig) run(ctx context.Context, unknown []string) error {
+func (c *serveConfig) run(cmd *cobra.Command) error {
 	faults.Become(faults.Supervisor, 0, 1)
+	bundle, origins, err := c.load(cmd.Flags())
 	log := newLogger(c.general.LogFormat)
-	for _, name := range unknown {
-		log.Warn("environment variable is read by nothing", "name", name)
+	for _, v := range unknownVariables(cmd.Root(), os.Environ()) {
+		log.Warn("environment variable is read by nothing", "name", v.name, "near", v.near)
 	}
-	bundle, err := c.check()
 	if err != nil {
-		return withCode(fmt.Errorf("serve: %w", err), config.ExitBadConfig)
+		return problems("serve", err)
 	}
-	if err := supervisor.Run(ctx, c.supervisor, c.deps(bundle, log)); err != nil {
-		return withCode(fmt.Errorf("serve: %w", err), config.CodeOf(err, false))
+	log.Info("configuration", "file", c.general.Config, "from_file", origins.Count(config.FromFile),
+		"from_environment", origins.Count(config.FromEnvironment), "from_flags", origins.Count(config.FromFlag))
+	for _, text := range origins.Idle(cmd.Flags()) {
+		log.Warn("setting has no effect", "why", text)
 	}
-	return nil
+	return c.ended(supervisor.Run(cmd.Context(), c.supervisor, c.deps(bundle, log)))
 }
 
-// check validates everything that can be known before anything is made.
+// load reads environment and file and validates everything that can be known before anything is made. The error joins all
+// that is wrong, each with the place where it stands.
+func (c *serveConfig) load(fs *pflag.FlagSet) (*model.Bundle, config.Origins, error) {
+	origins, err := config.Fill(fs)
+	if errors.Is(err, config.ErrFile) { // what follows from the lack of its settings would only hide that
+		return nil, origins, err
+	}
+	bundle, wrong := c.check()
+	return bundle, origins, errors.Join(err, origins.Explain(wrong))
+}
+
+// check returns every violation. The bundle is nil if it can't be opened.
 func (c *serveConfig) check() (*model.Bundle, error) {
+	values := c.checkValues()
+	bundle, err := c.openModel()
+	errs := []error{values, err}
+	if bundle != nil && values == nil { // else it would be checked against values that are wrong
+		errs = append(errs, c.checkBundle(bundle))
+	}
+	if c.owner.Executor == device.KindPJRT { // better now than after the tables were loaded, by a child that is started again and again
+		if err := pjrt.CheckPlugin(c.owner.Plugin, c.owner.Platform); err != nil {
+			errs = append(errs, fmt.Errorf("check --plugin: %w", err))
+		}
+	}
+	return bundle, errors.Join(errs...)
+}
+
+// checkValues returns every violation of the bounds of settings and of those between them.
+func (c *serveConfig) checkValues() error {
 	front, owner := c.frontendConfig(child.NoDescriptors()), c.ownerConfig(child.NoDescriptors())
+	front.DrainTimeout = c.supervisor.DrainTimeout // a violation is told with the value that was given
+	errs := []error{c.supervisor.Validate(), owner.Validate(), front.Validate(), config.Check(&c.general)}
+	if err := pjrt.CheckCPUs(c.owner.OwnerCPUs); err != nil {
+		errs = append(errs, fmt.Errorf("check --owner-cpus: %w", err))
+	}
+	if _, err := hugemem.Survey(hugemem.Options{Dir: c.supervisor.ShmDir, Named: true, Size: 1}); err != nil && errs[0] == nil {
+		errs = append(errs, fmt.Errorf("check --shm-dir: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *serveConfig) openModel() (*model.Bundle, error) {
 	if c.supervisor.Model == "" {
 		return nil, errors.New(`check --model: got nothing, want the directory of a model bundle ("rankd model create-demo DIR" makes one)`)
 	}
 	bundle, err := model.Open(c.supervisor.Model)
-	if err := errors.Join(c.supervisor.Validate(), front.Validate(), owner.Validate(), config.Check(&c.general), err); err != nil {
-		return nil, err
-	}
-	if rows := slices.Max(c.owner.BucketsFor(bundle.Manifest)); rows > shmring.MaxCapacity {
-		return nil, fmt.Errorf("check --buckets: got a batch of %d rows, want at most %d", rows, shmring.MaxCapacity)
-	}
-	if err := c.geometry(bundle.Manifest).Validate(); err != nil {
-		return nil, err
-	}
-	for _, rows := range c.owner.BucketsFor(bundle.Manifest) {
-		if _, err := bundle.ProgramText(rows); err != nil {
-			return nil, fmt.Errorf("check --buckets: %w", err)
-		}
-	}
-	if c.owner.Executor == device.KindPJRT { // better now than after the tables were loaded, by a child that is started again and again
-		if _, err := pjrt.ResolvePlugin(c.owner.Plugin, c.owner.Platform); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, fmt.Errorf("check --model: %w", err)
 	}
 	return bundle, nil
+}
+
+// checkBundle checks what a model and the settings ask of each other.
+func (c *serveConfig) checkBundle(b *model.Bundle) error {
+	if rows := slices.Max(c.owner.BucketsFor(b.Manifest)); rows > shmring.MaxCapacity {
+		return fmt.Errorf("check --buckets: got a batch of %d rows, want at most %d", rows, shmring.MaxCapacity)
+	}
+	errs := []error{c.geometry(b.Manifest).Validate()}
+	for _, rows := range c.owner.BucketsFor(b.Manifest) {
+		if _, err := b.ProgramText(rows); err != nil {
+			errs = append(errs, fmt.Errorf("check --buckets: %w", err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (c *serveConfig) frontendConfig(in child.Inherited) frontend.Config {
@@ -134,7 +196,7 @@ func (c *serveConfig) frontendConfig(in child.Inherited) frontend.Config {
 // processor itself, a second batch costs what it costs, and nothing is won.
 func (c *serveConfig) chunkRows() int {
 	switch {
-	case c.frontend.ChunkRows > 0:
+	case c.frontend.ChunkRows != 0: // a negative one is told by its check
 		return c.frontend.ChunkRows
 	case c.owner.OnHost():
 		return deviceowner.HostBatchRows
@@ -207,7 +269,7 @@ func (c *serveConfig) loadTables(ctx context.Context, b *model.Bundle, instance 
 	}
 	s, err := tables.Acquire(ctx, b, o)
 	if err != nil {
-		return nil, err
+		return nil, blame(b, err)
 	}
 	info := s.Info()
 	return &supervisor.Tables{

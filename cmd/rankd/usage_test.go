@@ -27,18 +27,19 @@ func execute(args ...string) (output string, err error) {
 func TestWhatIsTypedWrongIsBadConfigurationAndNamed(t *testing.T) {
 	for line, want := range map[string]string{
 		"bogus":                           `no command is named "bogus", want bench, `,
+		"sevre":                           `no command is named "sevre", is "serve" meant?`,
 		"inspect bogus":                   `inspect: no command is named "bogus", want memory, ready, ring, tables`,
 		"model bogus":                     `model: no command is named "bogus", want check, compile, create-demo`,
 		"bench bogus":                     `bench: no command is named "bogus"`,
 		"help bogus":                      `no command is named "bogus"`,
-		"serve --modle x":                 "serve: no flag is named --modle",
+		"serve --modle x":                 "serve: no flag is named --modle, is --model meant?",
 		"--modle":                         "no flag is named --modle",
 		"serve -x":                        "serve: unknown shorthand flag",
-		"serve --model":                   "serve: check --model: got no value, want string",
-		"serve --frontends four":          `serve: check --frontends: got "four", want int`,
-		"serve --drain-delay 5":           `serve: check --drain-delay: got "5"`,
+		"serve --model":                   "serve: check --model: got no value, want --model DIR",
+		"serve --frontends four":          `check --frontends: got "four", want a whole number`,
+		"serve --drain-delay 5":           `check --drain-delay: got "5"`,
 		"serve --keep-tables maybe":       `serve: takes no arguments, got "maybe": write --keep-tables=false`,
-		"serve --keep-tables=maybe":       `serve: check --keep-tables: got "maybe", want bool`,
+		"serve --keep-tables=maybe":       `check --keep-tables: got "maybe", want true or false`,
 		"serve":                           "check --model: got nothing",
 		"model create-demo":               "model create-demo: want DIR, got nothing",
 		"model create-demo a b":           `model create-demo: want DIR, got "a" "b"`,
@@ -59,11 +60,26 @@ func TestWhatIsTypedWrongIsBadConfigurationAndNamed(t *testing.T) {
 	}
 }
 
+func TestAllThatIsTypedWrongAboutAServerIsToldAtOnce(t *testing.T) {
+	_, err := execute("serve", "--model", "/nowhere", "--executor", "sim", "--frontends", "four", "--drain-timeout=30", "--chunk-rows=-1")
+	if err == nil {
+		t.Fatal("got no error")
+	}
+	for _, want := range []string{
+		"serve: 4 mistakes:", `check --frontends: got "four", want a whole number`, `check --drain-timeout: got "30", want a duration`,
+		"check --chunk-rows: got -1, want 0..4096", "check --model: open bundle",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+}
+
 func TestHelpAndVersionAreNoErrors(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                     "Usage:\n  rankd [command]",
+		"":                     "Usage:\n  rankd COMMAND",
 		"--help":               "-h, --help  ",
-		"inspect":              "Usage:\n  rankd inspect [command]",
+		"inspect":              "Usage:\n  rankd inspect COMMAND",
 		"help model":           "create-demo",
 		"serve --help":         "Usage:\n  rankd serve --model DIR [flags]",
 		"inspect ready --help": "-h, --help  ",
@@ -79,7 +95,7 @@ func TestMistypedEnvironmentIsNoticed(t *testing.T) {
 	got := unknownVariables(newRoot(), []string{
 		"RANKD_LISTN=x", "RANKD_LISTEN=x", "RANKD_SHM_DIR=", "RANKD_PLUGIN_PATH=/p", "RANKD_E2E_SEED=1", "RANKD_E2=1", "RANKDX=1", "HOME=/", "RANKD_TARGET=x",
 	})
-	if want := []string{"RANKD_E2", "RANKD_LISTN"}; !slices.Equal(got, want) {
+	if want := []unknownVariable{{"RANKD_E2", ""}, {"RANKD_LISTN", "RANKD_LISTEN"}}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -1,10 +1,7 @@
 package config
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"os"
 	"reflect"
 	"strings"
 
@@ -13,8 +10,11 @@ import (
 
 // flagValue is a flag seen as a pflag.Value: one field, or the fields of the same name of several structs.
 type flagValue struct {
+	field   field           // the first of them
 	targets []reflect.Value // all of one type, all holding the same value
 	set     bool            // a list that was set is appended to, one that holds its default is replaced
+	defers  bool            // what can't be read is kept in bad, for Fill to tell with everything else
+	bad     error
 }
 
 func (f *flagValue) String() string {
@@ -28,6 +28,10 @@ func (f *flagValue) Type() string { return kindName(f.targets[0].Type()) }
 
 func (f *flagValue) Set(text string) error {
 	x, err := parseValue(f.targets[0].Type(), text)
+	if err != nil && f.defers {
+		f.bad = err
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -41,10 +45,33 @@ func (f *flagValue) Set(text string) error {
 	return nil
 }
 
+// Section is a config struct with the title under which pages, help and files show its settings.
+type Section struct {
+	Title  string
+	Config any // pointer to a struct
+}
+
+// sectionKey is the annotation of a flag that holds its section's title.
+const sectionKey = "rankd_section"
+
+// BindSections is Bind for each section. Help shows a section's flags together.
+func BindSections(fs *pflag.FlagSet, sections []Section) {
+	for _, s := range sections {
+		bind(fs, s.Config, s.Title)
+	}
+}
+
+// SectionOf is the title of the section that a flag was bound in, or "".
+func SectionOf(f *pflag.Flag) string {
+	return strings.Join(f.Annotations[sectionKey], "")
+}
+
 // Bind registers one flag for each tagged field of the struct that c points to. The current values are the defaults;
 // parsing writes into c. A flag of kind list may be repeated: its items are gathered. A flag that another struct has bound
 // to the same set is shared: the field takes that flag's default and whatever is parsed.
-func Bind(fs *pflag.FlagSet, c any) {
+func Bind(fs *pflag.FlagSet, c any) { bind(fs, c, "") }
+
+func bind(fs *pflag.FlagSet, c any, section string) {
 	own := map[string]bool{}
 	for _, f := range fields(c) {
 		for _, bound := range []string{f.min, f.max} {
@@ -57,16 +84,31 @@ func Bind(fs *pflag.FlagSet, c any) {
 		}
 		own[f.name] = true
 		if !share(fs.Lookup(f.name), f) {
-			register(fs, f)
+			register(fs, f, section)
 		}
 	}
 }
 
-func register(fs *pflag.FlagSet, f field) {
-	flag := fs.VarPF(&flagValue{targets: []reflect.Value{f.value}}, f.name, "", usage(f))
+// DeferErrors has values of the command line that can't be read reported by Fill, with all that is wrong elsewhere, and not one by
+// one by the parser. Use it only where Fill follows.
+func DeferErrors(fs *pflag.FlagSet) { deferErrors(fs, true) }
+
+func deferErrors(fs *pflag.FlagSet, on bool) {
+	fs.VisitAll(func(flag *pflag.Flag) {
+		if v, ours := flag.Value.(*flagValue); ours {
+			v.defers = on
+		}
+	})
+}
+
+func register(fs *pflag.FlagSet, f field, section string) {
+	flag := fs.VarPF(&flagValue{field: f, targets: []reflect.Value{f.value}}, f.name, "", usage(f))
 	flag.Hidden = f.hidden
 	if f.value.Kind() == reflect.Bool {
 		flag.NoOptDefVal = "true"
+	}
+	if section != "" {
+		flag.Annotations = map[string][]string{sectionKey: {section}}
 	}
 }
 
@@ -85,7 +127,7 @@ func share(flag *pflag.Flag, f field) bool {
 }
 
 func usage(f field) string {
-	text := f.help
+	text := f.about()
 	if b := boundText(f); b != "" {
 		text += " (" + b + ")"
 	}
@@ -110,52 +152,4 @@ func ToArgs(c any) []string {
 // EnvName is the environment variable of a flag: RANKD_ and the name in upper case, "-" as "_".
 func EnvName(flag string) string {
 	return "RANKD_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-}
-
-// ApplyEnv sets every flag of fs that was not set so far and whose environment variable exists. It returns all errors.
-func ApplyEnv(fs *pflag.FlagSet) error {
-	var errs []error
-	fs.VisitAll(func(f *pflag.Flag) {
-		text, ok := os.LookupEnv(EnvName(f.Name))
-		if !ok || f.Changed {
-			return
-		}
-		if err := fs.Set(f.Name, text); err != nil {
-			errs = append(errs, fmt.Errorf("read environment %s: %w", EnvName(f.Name), err))
-		}
-	})
-	return errors.Join(errs...)
-}
-
-// ApplyFile sets every flag of fs that was not set so far and that the file at path names, one "name = value" a line;
-// empty lines and lines that start with "#" say nothing. It returns all errors. Call it after ApplyEnv.
-func ApplyFile(fs *pflag.FlagSet, path string) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("read config file: %w", err)
-	}
-	defer file.Close()
-	stronger := map[string]bool{}
-	fs.Visit(func(f *pflag.Flag) { stronger[f.Name] = true })
-	var errs []error
-	lines := bufio.NewScanner(file)
-	for number := 1; lines.Scan(); number++ {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		name, value, ok := strings.Cut(line, "=")
-		name = strings.TrimSpace(name)
-		switch {
-		case !ok:
-			errs = append(errs, fmt.Errorf("read %s line %d: got %q, want name = value", path, number, line))
-		case fs.Lookup(name) == nil:
-			errs = append(errs, fmt.Errorf("read %s line %d: no flag is named %q", path, number, name))
-		case !stronger[name]:
-			if err := fs.Set(name, strings.TrimSpace(value)); err != nil {
-				errs = append(errs, fmt.Errorf("read %s line %d: %w", path, number, err))
-			}
-		}
-	}
-	return errors.Join(append(errs, lines.Err())...)
 }

@@ -33,14 +33,14 @@ func ParseBytes(s string) (Bytes, error) {
 	}
 	if n, err := strconv.ParseInt(number, 10, 64); err == nil {
 		if n < 0 || n > math.MaxInt64/size {
-			return 0, fmt.Errorf("parse bytes %q: got a value outside 0..%d", s, int64(math.MaxInt64))
+			return 0, fmt.Errorf("got %q, want 0 to %d bytes", s, int64(math.MaxInt64))
 		}
 		return Bytes(n * size), nil
 	}
 	f, err := strconv.ParseFloat(number, 64)
 	exact := f * float64(size)
 	if err != nil || f < 0 || exact != math.Trunc(exact) || exact >= 1<<53 {
-		return 0, fmt.Errorf("parse bytes %q: want a whole number of bytes such as 4096, 16MiB or 1.5GiB", s)
+		return 0, fmt.Errorf("got %q, want a whole number of bytes such as 4096, 16MiB or 1.5GiB", s)
 	}
 	return Bytes(exact), nil
 }

@@ -83,7 +83,7 @@ func lessEqual(a, b reflect.Value) bool {
 func boundText(f field) string {
 	switch {
 	case f.oneof != "":
-		return strings.ReplaceAll(f.oneof, "|", " or ")
+		return alternatives(strings.Split(f.oneof, "|"))
 	case f.min != "" && f.max != "":
 		return f.min + ".." + f.max
 	case f.min != "":
@@ -92,4 +92,13 @@ func boundText(f field) string {
 		return "at most " + f.max
 	}
 	return ""
+}
+
+// alternatives writes "a", "a or b", "a, b or c".
+func alternatives(list []string) string {
+	if len(list) < 2 {
+		return strings.Join(list, "")
+	}
+	last := len(list) - 1
+	return strings.Join(list[:last], ", ") + " or " + list[last]
 }

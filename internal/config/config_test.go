@@ -2,8 +2,6 @@ package config
 
 import (
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -20,7 +18,7 @@ type inner struct {
 type sample struct {
 	On     bool          `flag:"on" help:"switch"`
 	N64    int64         `flag:"n64" min:"-10" help:"number"`
-	U32    uint32        `flag:"u32" max:"100" help:"number"`
+	U32    uint32        `flag:"u32" max:"100" when:"mode=sim" help:"number"`
 	Name   string        `flag:"name" help:"name"`
 	Mode   string        `flag:"mode" oneof:"pjrt|sim" help:"executor"`
 	Wait   time.Duration `flag:"wait" unit:"duration" min:"1ms" max:"1h" help:"time"`
@@ -42,6 +40,8 @@ func parseInto(t *testing.T, c *sample, args []string) {
 		t.Fatalf("parse %q: left over %q", args, fs.Args())
 	}
 }
+
+func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
 func randomText(r *rand.Rand) string {
 	alphabet := []rune(`ab,\"'=- é%{}` + "\n\r\t\x00")
@@ -67,7 +67,7 @@ func randomSample(r *rand.Rand) sample {
 
 func TestI1ArgumentsReadBackAsTheSameStruct(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
-	r := rand.New(rand.NewPCG(seed, 1))
+	r := newRandom(seed)
 	for range 2000 {
 		want, got := randomSample(r), randomSample(r) // whatever got held before must not show
 		args := ToArgs(want)
@@ -86,45 +86,6 @@ func TestListFlagReplacesDefaultThenGathers(t *testing.T) {
 	}
 }
 
-func TestI2PrecedenceIsFlagEnvironmentFileDefault(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "rankd.conf")
-	text := "# comment\n\nn64 = 1\nu32 = 1\nname = from file\nlabels=a,b\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("RANKD_N64", "2")
-	t.Setenv("RANKD_U32", "2")
-	c := sample{N64: 0, U32: 0, Mode: "sim", Labels: []string{"x"}}
-	fs := pflag.NewFlagSet("t", pflag.ContinueOnError)
-	Bind(fs, &c)
-	if err := fs.Parse([]string{"--n64=3"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := ApplyEnv(fs); err != nil {
-		t.Fatal(err)
-	}
-	if err := ApplyFile(fs, path); err != nil {
-		t.Fatal(err)
-	}
-	want := sample{N64: 3, U32: 2, Name: "from file", Mode: "sim", Labels: []string{"a", "b"}}
-	if !reflect.DeepEqual(c, want) {
-		t.Fatalf("got %+v, want %+v", c, want)
-	}
-}
-
-func TestEnvironmentAndFileErrorsAreAllReported(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "rankd.conf")
-	if err := os.WriteFile(path, []byte("n64 = x\nnothing = 1\njust words\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("RANKD_U32", "-1")
-	t.Setenv("RANKD_WAIT", "soon")
-	fs := pflag.NewFlagSet("t", pflag.ContinueOnError)
-	Bind(fs, &sample{})
-	wantAll(t, ApplyEnv(fs), "RANKD_U32", "RANKD_WAIT")
-	wantAll(t, ApplyFile(fs, path), "line 1", "line 2", "nothing", "line 3", "want name = value")
-}
-
 func TestI3CheckReportsEveryViolation(t *testing.T) {
 	good := sample{Mode: "sim", Wait: time.Second, Limit: 1 << 20, CPUs: []int{0, 3}, Inner: inner{Threads: 1}}
 	if err := Check(&good); err != nil {
@@ -132,7 +93,7 @@ func TestI3CheckReportsEveryViolation(t *testing.T) {
 	}
 	bad := sample{N64: -11, U32: 101, Mode: "gpu", Wait: 2 * time.Hour, Limit: 1, CPUs: []int{1, -2}, Inner: inner{Threads: 65, Share: 1.5}, Labels: []string{""}}
 	wantAll(t, Check(&bad), "--n64: got -11, want at least -10", "--u32: got 101, want at most 100",
-		`--mode: got "gpu", want pjrt or sim`, "--wait: got 2h0m0s, want 1ms..1h", "--limit: got 1, want 1KiB..1GiB",
+		`--mode: got "gpu", want pjrt or sim`, "--wait: got 2h, want 1ms..1h", "--limit: got 1, want 1KiB..1GiB",
 		"--cpus: got -2, want at least 0", "--threads: got 65, want 1..64", "--share: got 1.5, want 0..1", "--labels")
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 )
 
@@ -10,7 +11,9 @@ import (
 type field struct {
 	name, unit, help string
 	min, max, oneof  string
+	when             string // "flag=a|b": it has an effect only while that flag has one of these values
 	hidden           bool
+	flagOnly         bool // it cannot stand in a file
 	value            reflect.Value
 }
 
@@ -54,11 +57,20 @@ func appendFields(out []field, v reflect.Value) []field {
 			out = append(out, field{
 				name: name, unit: sf.Tag.Get("unit"), help: sf.Tag.Get("help"),
 				min: sf.Tag.Get("min"), max: sf.Tag.Get("max"), oneof: sf.Tag.Get("oneof"),
-				hidden: sf.Tag.Get("hidden") == "true", value: v.Field(i),
+				when: sf.Tag.Get("when"), hidden: sf.Tag.Get("hidden") == "true", flagOnly: sf.Tag.Get("file") == "no",
+				value: v.Field(i),
 			})
 		case sf.Type.Kind() == reflect.Struct && sf.IsExported():
 			out = appendFields(out, v.Field(i))
 		}
 	}
 	return out
+}
+
+// about is what a field is for, in one sentence.
+func (f *field) about() string {
+	if name, values, ok := strings.Cut(f.when, "="); ok {
+		return f.help + "; only with --" + name + " " + alternatives(strings.Split(values, "|"))
+	}
+	return f.help
 }

@@ -24,7 +24,7 @@ func Table(c any) string {
 			unit = kindName(f.value.Type())
 		}
 		fmt.Fprintf(&b, "| `--%s` | `%s` | %s | %s | %s | %s |\n",
-			f.name, EnvName(f.name), unit, cell.Replace(def), cell.Replace(boundText(f)), cell.Replace(f.help))
+			f.name, EnvName(f.name), unit, cell.Replace(def), cell.Replace(boundText(f)), cell.Replace(f.about()))
 	}
 	return b.String()
 }

@@ -18,6 +18,8 @@ func formatValue(v reflect.Value) string {
 		return strconv.FormatFloat(x, 'g', -1, 64)
 	case string:
 		return x
+	case time.Duration:
+		return FormatDuration(x)
 	case []int:
 		items := make([]string, len(x))
 		for i, n := range x {
@@ -27,23 +29,59 @@ func formatValue(v reflect.Value) string {
 	case []string:
 		return joinList(x)
 	}
-	return fmt.Sprint(v.Interface()) // int, int64, uint32, Duration, Bytes
+	return fmt.Sprint(v.Interface()) // int, int64, uint32, Bytes
+}
+
+// FormatDuration is d.String without units of which there are none: "10m", not "10m0s".
+func FormatDuration(d time.Duration) string {
+	text := d.String()
+	if rest, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = rest + "m"
+	}
+	if rest, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = rest + "h"
+	}
+	return text
 }
 
 // parseValue reads text as a value of type t; it is the inverse of formatValue.
 func parseValue(t reflect.Type, text string) (reflect.Value, error) {
 	x, err := parseAny(t, text)
-	if err != nil && t == durationType { // its own error names the package
-		err = fmt.Errorf("got %q, want a duration such as 250us, 10ms or 2m30s", text)
+	if err == nil {
+		return reflect.ValueOf(x), nil
 	}
-	if err != nil {
-		var num *strconv.NumError
-		if errors.As(err, &num) {
-			err = fmt.Errorf("got %q, want %s: %w", text, kindName(t), num.Err)
+	var num *strconv.NumError
+	if t == durationType || errors.As(err, &num) { // their own errors name the package
+		err = fmt.Errorf("got %q, want %s", text, wantText(t))
+		if num != nil && errors.Is(num.Err, strconv.ErrRange) {
+			err = fmt.Errorf("%w: %w", err, strconv.ErrRange)
 		}
-		return reflect.Value{}, err
 	}
-	return reflect.ValueOf(x), nil
+	return reflect.Value{}, err
+}
+
+// wantText says in words what a value of type t looks like after "--name=".
+func wantText(t reflect.Type) string {
+	switch t {
+	case durationType:
+		return "a duration such as 250us, 10ms or 2m30s"
+	case bytesType:
+		return "bytes such as 4096, 16MiB or 1.5GiB"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64, reflect.Uint32:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	case reflect.String:
+		return "text"
+	}
+	if t.Elem().Kind() == reflect.String {
+		return "a list such as a,b"
+	}
+	return "a list of whole numbers such as 1,4,16"
 }
 
 func parseAny(t reflect.Type, text string) (any, error) {
