@@ -4,6 +4,9 @@
 //
 //   - serve: the supervisor and, as its children, the roles frontend and deviceowner, which are sub-commands of the same binary.
 //   - tools: model, predict and inspect; they run by themselves and never touch a server but through its public ends.
+//   - config and doctor: they take the flags of serve and say what serve would do with them, without doing it.
+//   - golden files: testdata/help has what help says, testdata/errors what the command answers to likely mistakes. They are
+//     written by "make golden" and read in review.
 //
 // # Invariants
 //
@@ -12,7 +15,8 @@
 //
 // # Layout
 //
-// One file a command: serve.go, roles.go, model.go, predict.go, inspect.go; root.go is the help and what all share.
+// One file a command: serve.go, roles.go, config.go, doctor.go, model.go, predict.go, inspect.go; root.go is what all share, help.go
+// the form of help, usage.go what is said of mistakes.
 //
 // # Failure
 //

@@ -57,6 +57,8 @@ func flagTables() map[string]string {
 		"model compile":     newModelCompile().Flags(),
 		"model quantize":    newQuantize().Flags(),
 		"predict":           newPredict().Flags(),
+		"doctor":            newDoctor().Flags(),
+		"config print":      newConfigPrint().Flags(),
 	} {
 		tables[name] = toolTable(flags)
 	}

@@ -54,7 +54,7 @@ func newCreateDemo() *cobra.Command {
 		Short: "make a seeded DLRM-DCNv2 bundle",
 		Long: `Make a DLRM-DCNv2 model bundle in DIR: 26 tables of dimension 128, the MLPerf network, golden
 requests with float64 reference scores. The numbers are random but seeded; the same flags give
-the same bytes. Next: rankd serve --model DIR.`,
+the same bytes. Next: rankd doctor --model DIR, rankd serve --model DIR.`,
 		Example: `  rankd model create-demo demo --max-vocab 1000             small tables, to try
   rankd model create-demo small --max-vocab 1000 --small    a network that a CPU runs quickly, too`,
 		Args: arguments("DIR"),

@@ -18,6 +18,7 @@ const rootLong = `rankd serves ranking models (DLRM family): embedding tables in
 by all frontend processes, and the dense network on an accelerator through a PJRT plugin.
 
   rankd model create-demo demo --max-vocab 1000   make a model to try
+  rankd doctor --model demo                       look whether this machine can serve it
   rankd serve --model demo                        serve it on 127.0.0.1:8500
   rankd predict --model demo                      from another terminal: score its golden requests
 
@@ -25,7 +26,7 @@ A server is one supervisor, N frontends (gRPC: rankd.v1, KServe v2, health, refl
 one device owner. Watch it at http://127.0.0.1:8501/statusz or with "rankd inspect".
 
 A flag of any command can also be set by an environment variable (--shm-dir is RANKD_SHM_DIR), and
-those of serve in a file. Whatever is typed wrong ends with exit code 78.`
+those of serve in a file: "rankd config" is about that. Whatever is typed wrong ends with exit code 78.`
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
@@ -43,7 +44,7 @@ func newRoot() *cobra.Command {
 	)
 	root.SetHelpCommandGroupID("tools")
 	root.SetCompletionCommandGroupID("tools")
-	root.AddCommand(newServe(), newInspect(), newPredict(), newModel(), newBench(), newFrontend(), newDeviceOwner())
+	root.AddCommand(newServe(), newConfig(), newDoctor(), newInspect(), newPredict(), newModel(), newBench(), newDoctorPlugin(), newFrontend(), newDeviceOwner())
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
@@ -64,7 +65,7 @@ func newRoot() *cobra.Command {
 // made, and a second one ends it at once. Processes of servers see to signals themselves.
 func prepareTool(root, cmd *cobra.Command) {
 	switch cmd.Name() {
-	case "serve", "frontend", "deviceowner":
+	case "serve", "frontend", "deviceowner", "doctor-plugin":
 		return
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)

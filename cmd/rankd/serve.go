@@ -71,7 +71,8 @@ Every flag can also stand in a file (--config) or in the environment (--shm-dir 
 A flag wins over the environment, and that over the file. All that is wrong is told before anything
 is started, with exit code 78.
 
-"rankd inspect ready" tells whether it serves, http://127.0.0.1:8501/statusz what it does.`
+Before: "rankd doctor" with the same flags tells whether this machine can serve, and what to change.
+After: "rankd inspect ready" tells whether it serves, http://127.0.0.1:8501/statusz what it does.`
 
 const serveExample = `  rankd serve --model DIR                                 the CPU plugin, one frontend
   rankd serve --model DIR --frontends 4 --platform cuda   a GPU

@@ -34,6 +34,7 @@ func TestWhatIsTypedWrongIsBadConfigurationAndNamed(t *testing.T) {
 		"help bogus":                      `no command is named "bogus"`,
 		"serve --modle x":                 "serve: no flag is named --modle, is --model meant?",
 		"--modle":                         "no flag is named --modle",
+		"doctor --frontnds 4":             "doctor: no flag is named --frontnds, is --frontends meant?",
 		"serve -x":                        "serve: unknown shorthand flag",
 		"serve --model":                   "serve: check --model: got no value, want --model DIR",
 		"serve --frontends four":          `check --frontends: got "four", want a whole number`,
