@@ -138,6 +138,11 @@ generate: ## generate the protobuf code anew; needs pip and go only
 	proto/generate.sh
 	python/generate.sh
 
+.PHONY: golden
+golden: $(PLUGIN) ## write anew what is generated from flags, help and messages: pages and the golden files of cmd/rankd; look at the diff
+	RANKD_REQUIRE_PLUGIN=1 go test -count=1 ./cmd/rankd -run '^(TestConfigurationPage.*|TestExampleFileIn.*|TestHelpIsAsReviewed|TestMistakesAreAnsweredAsReviewed)$$' -rewrite
+	go test -count=1 ./internal/config -run '^TestI4Files' -rewrite
+
 .PHONY: build
 build: $(BIN) ## build the binary into .build/bin
 
