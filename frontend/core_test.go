@@ -143,11 +143,11 @@ func TestOneLargeRequestIsGatheredByAllWorkersAtOnce(t *testing.T) {
 	})
 	b.device(t, 100)
 	ids := sequence(3, 200)
-	a, ticket := b.send(t, time.Time{}, ids...)
-	if !ticket.Retained {
-		t.Error("all rows are committed, want the workers to have some")
-	}
+	a, _ := b.send(t, time.Time{}, ids...) // the workers may be done before the connection looks for more
 	wantScores(t, a.scores(t), ids)
+	if n := sweeps.Load(); n < 1+workers {
+		t.Errorf("got %d sweeps, want one of the connection and one of each of %d workers", n, workers)
+	}
 	b.restored(t)
 }
 
