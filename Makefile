@@ -88,7 +88,7 @@ bench-test: $(BIN) $(BENCH_VENV)/.installed ## tests of the Python and C++ serve
 
 .PHONY: bench-smoke
 bench-smoke: ## compare all servers briefly, in less than five minutes: bench/results/smoke/REPORT.md
-	bench/run_benchmark.sh --smoke
+	bench/run_benchmark.sh --smoke --replace
 
 # The parts of a whole measurement on this machine; each takes less than an hour and goes on where it was interrupted. One more,
 # shared, is made only where it is asked for: one user and many candidates a request, servers compared, less than half an hour.

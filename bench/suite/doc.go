@@ -21,6 +21,8 @@
 //	I4  No two servers run at the same time.
 //	I5  An arm that could not be measured is in the report, with the reason.
 //	I6  Reading exact memory disturbs a server, so it is read outside of all points, under a load of its own.
+//	I7  A folder has results of one configuration only. A run of another one is refused before it makes anything; a run of the same one
+//	    may add arms and repeats.
 //
 // # Concurrency
 //

@@ -48,6 +48,8 @@ type Options struct {
 	Callers    []int
 	Sizes      []int // examples a request
 
+	Replace bool // results of another configuration are removed, not refused
+
 	Source   string // directory of the repository
 	WorkDir  string
 	CacheDir string  // models, Python packages, expected scores; may be removed at any time

@@ -196,7 +196,7 @@ func round(rate float64) float64 {
 // peak is the largest median over the repeats of requests a second in the closed loop.
 func (s *suite) peak(v *variant, rows int) float64 {
 	rates := map[int][]float64{}
-	for r := 1; r <= s.o.Repeats; r++ {
+	for r := 1; r <= max(s.o.Repeats, s.state.Repeats); r++ { // also those of an earlier run
 		for _, x := range s.read(v, rows, r, false).Results {
 			if x.Mode == load.Closed && (x.Timed-x.OK)*1000 <= x.Timed {
 				rates[x.Callers] = append(rates[x.Callers], x.RequestRate)

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -48,16 +47,6 @@ func (s *suite) has(v *variant, t task, f *load.File) bool {
 		}
 		return r.Mode == load.Poisson && r.Rate == s.rate(v, t)
 	})
-}
-
-// clearStale removes results of other configurations, so that a report never mixes them.
-func (s *suite) clearStale(v *variant, rows, repeat int, sweep bool) error {
-	path := s.path(v, rows, repeat, sweep)
-	f, err := load.ReadFile(path)
-	if err != nil && !errors.Is(err, os.ErrNotExist) || err == nil && f.Config != s.digest(v, rows) {
-		return os.Remove(path)
-	}
-	return nil
 }
 
 // configuration is everything that a result depends on.

@@ -69,11 +69,8 @@ func Run(ctx context.Context, o Options) (string, error) {
 	return path, errors.Join(err, failed)
 }
 
-// open gets everything ready that does not change.
+// open gets everything ready that does not change, and refuses a folder with other results before anything is written.
 func (s *suite) open() error {
-	if err := os.MkdirAll(s.o.Results(), 0o755); err != nil {
-		return fmt.Errorf("compare servers: %w", err)
-	}
 	var err error
 	s.bundles = map[string]*bundle{}
 	for _, rows := range s.o.rowTypes() {
@@ -81,6 +78,18 @@ func (s *suite) open() error {
 			return fmt.Errorf("compare servers: %w", err)
 		}
 	}
+	if err := s.digestSources(); err != nil {
+		return err
+	}
+	s.machine = machineName()
+	if err := s.claim(true); err != nil {
+		return err
+	}
+	return s.writeEnvironment()
+}
+
+// digestSources notes which code the servers have.
+func (s *suite) digestSources() (err error) {
 	s.sources = map[kind]string{}
 	for k, paths := range map[kind][]string{
 		product: {s.o.Rankd}, nothing: {s.o.Rankd}, cpp: {s.cpp},
@@ -90,8 +99,7 @@ func (s *suite) open() error {
 			return err
 		}
 	}
-	s.machine = machineName()
-	return s.writeEnvironment()
+	return nil
 }
 
 // Describe writes the description of the machine beside results that were made otherwise.
@@ -191,14 +199,26 @@ func (s *suite) describe() {
 		Schema: load.Schema, Platform: s.o.Platform, IDs: s.o.IDs, Workload: set.Options().Workload, WorkloadIs: set.Describe(), MaxVocab: s.o.MaxVocab, Connections: connections,
 		Duration: s.o.Duration.Seconds(), Warmup: s.o.Warmup.Seconds(), Repeats: s.o.Repeats,
 	}
-	for _, a := range s.o.chosen() {
-		s.state.Arms = append(s.state.Arms, report.SuiteArm{Name: a.name, What: a.what, State: report.Measured})
+	old := readState(s.o.Results())
+	if old == nil {
+		old = &report.Suite{}
+	}
+	s.state.Repeats = max(s.state.Repeats, old.Repeats)
+	chosen := s.o.chosen()
+	for _, a := range arms { // those of an earlier run stay (I7)
+		i := slices.IndexFunc(old.Arms, func(x report.SuiteArm) bool { return x.Name == a.name })
+		switch {
+		case slices.Contains(chosen, a):
+			s.state.Arms = append(s.state.Arms, report.SuiteArm{Name: a.name, What: a.what, State: report.Measured})
+		case i >= 0:
+			s.state.Arms = append(s.state.Arms, old.Arms[i])
+		}
 	}
 	s.save()
 }
 
 func (s *suite) save() {
-	if err := load.WriteJSON(filepath.Join(s.o.Results(), "suite.json"), s.state); err != nil {
+	if err := load.WriteJSON(filepath.Join(s.o.Results(), stateName), s.state); err != nil {
 		fmt.Fprintln(s.o.Progress, err)
 	}
 }

@@ -82,31 +82,113 @@ func TestI2InterruptedComparisonGoesOn(t *testing.T) {
 	if got := measured(&progress); got < 1 || got > 7 { // its peak may be another one now, and so the rates of the open loops
 		t.Errorf("with one result gone: got %d points, want it and open loops at most\n%s", got, progress.String())
 	}
-	changed := map[string]func(o *Options){
-		"duration": func(o *Options) { o.Duration *= 2 },
-		"ids":      func(o *Options) { o.IDs = "zipf:1.05" },
-		"model":    func(o *Options) { o.MaxVocab = 4 },
-	}
-	for name, change := range changed {
+}
+
+func TestI7ResultsOfAnotherConfigurationAreRefused(t *testing.T) {
+	var progress bytes.Buffer
+	o := small(t, &progress)
+	o.Processes, o.Repeats, o.Callers = []int{1}, 2, []int{1}
+	run(t, o, &progress)
+	before := contents(t, o.Results())
+	for name, change := range map[string]func(o *Options){
+		"duration":            func(o *Options) { o.Duration, o.Repeats = 2*o.Duration, 1 },
+		"ids":                 func(o *Options) { o.IDs = "zipf:1.5" },
+		"max-vocab-size":      func(o *Options) { o.MaxVocab, o.Arms = 4, []string{"py"} },
+		"workload":            func(o *Options) { o.Workload = exam.SharedUser },
+		"concurrencies":       func(o *Options) { o.Callers = []int{1, 2} },
+		"request-batch-sizes": func(o *Options) { o.Sizes = []int{3, 4} },
+	} {
 		other := o
 		change(&other)
-		if err := Prepare(context.Background(), other); err != nil {
+		err := Claim(other, true)
+		if err == nil || !strings.Contains(err.Error(), name+": got ") || !strings.Contains(err.Error(), "--name") || !strings.Contains(err.Error(), "--replace") {
+			t.Errorf("another %s: got %v, want an error that names it and what to do", name, err)
+		}
+		if err := Prepare(context.Background(), other); err != nil { // what Run needs; no results
 			t.Fatal(err)
 		}
-		s, err := newSuite(&other)
-		if err == nil {
-			err = s.open()
+		progress.Reset()
+		if _, err := Run(context.Background(), other); err == nil || measured(&progress) > 0 {
+			t.Errorf("another %s: got %v and %d points, want an error and none", name, err, measured(&progress))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, _ := armByName("rankd")
-		for _, v := range other.variants(a) {
-			if got := s.read(v, 3, 2, false).Results; len(got) > 0 {
-				t.Errorf("another %s: got %d results, want none", name, len(got))
-			}
+		if got := contents(t, o.Results()); got != before {
+			t.Errorf("another %s: the results changed", name)
 		}
 	}
+	other := o
+	other.Duration, other.Replace = 2*o.Duration, true
+	if text := run(t, other, &progress); measured(&progress) == 0 || strings.Contains(text, "100ms") {
+		t.Errorf("replaced: got %d points and\n%s", measured(&progress), text)
+	}
+}
+
+// A result that only its digest tells apart is refused, too: here that of a server with another command line.
+func TestI7ResultsOfAnotherCommandLineAreRefused(t *testing.T) {
+	var progress bytes.Buffer
+	o := small(t, &progress)
+	o.Processes, o.Repeats, o.Callers = []int{1}, 1, []int{1}
+	run(t, o, &progress)
+	files, _ := filepath.Glob(filepath.Join(o.Results(), "rankd", "1x1.x3.r1.json"))
+	if len(files) != 1 {
+		t.Fatalf("got %v, want one file", files)
+	}
+	f, err := load.ReadFile(files[0])
+	if err == nil {
+		f.Config = "other"
+		err = load.WriteJSON(files[0], f)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(context.Background(), o); err == nil || !strings.Contains(err.Error(), "1x1.x3.r1.json") {
+		t.Errorf("got %v, want an error that names the file", err)
+	}
+}
+
+func TestI7RunThatMeasuredNothingBindsNobody(t *testing.T) {
+	var progress bytes.Buffer
+	o := small(t, &progress)
+	if err := Claim(o, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := load.WriteJSON(filepath.Join(o.Results(), stateName), report.Suite{Schema: load.Schema, Repeats: 9}); err != nil {
+		t.Fatal(err)
+	}
+	o.Workload = exam.SharedUser
+	if err := Claim(o, true); err != nil || readState(o.Results()) != nil {
+		t.Errorf("got %v and %+v, want no error and nothing of the run before", err, readState(o.Results()))
+	}
+}
+
+func TestI7ArmsAndRepeatsAreAdded(t *testing.T) {
+	var progress bytes.Buffer
+	o := small(t, &progress)
+	o.Processes, o.Repeats, o.Callers = []int{1}, 1, []int{1}
+	run(t, o, &progress)
+	o.Arms = []string{"rankd-nobatch"}
+	text := run(t, o, &progress)
+	for _, want := range []string{"| rankd | rankd with its defaults | measured |", "| rankd-nobatch | rankd, each request a batch of its own | measured |"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("got no %q in\n%s", want, text)
+		}
+	}
+	o.Repeats = 2
+	run(t, o, &progress)
+	o.Repeats = 1
+	run(t, o, &progress)
+	if got := readState(o.Results()); got == nil || got.Repeats != 2 || len(got.Arms) != 2 || measured(&progress) > 0 {
+		t.Errorf("fewer repeats: got %+v and %d points, want 2 repeats, 2 arms, nothing measured again\n%s", got, measured(&progress), progress.String())
+	}
+}
+
+// contents is all files of a folder but those of configurations of empty ones.
+func contents(t *testing.T, dir string) string {
+	t.Helper()
+	text, err := DigestFiles(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // A whole comparison of the other workload; every reply is compared with what its rows must give.

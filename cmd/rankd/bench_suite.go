@@ -43,6 +43,7 @@ type suiteConfig struct {
 	Sizes      []int         `flag:"request-batch-sizes" help:"numbers of examples a request; with the workload shared-user 128 and 1000 unless set"`
 	WorkDir    string        `flag:"work-dir" help:"results go to results/<name> in it"`
 	Name       string        `flag:"name" help:"of the set of results; empty: smoke, or the platform, and -shared with the workload shared-user"`
+	Replace    bool          `flag:"replace" help:"remove results of another configuration under the same name; without it they are refused, and nothing is measured"`
 	CacheDir   string        `flag:"cache-dir" unit:"directory" help:"where models, Python packages and expected scores are kept"`
 	Source     string        `flag:"source" unit:"directory" help:"directory of rankd's repository, which has the Python servers"`
 	Parts      []string      `flag:"parts" help:"what is done: servers (the comparison), and for rankd alone capacity, overload, ablation, soak"`
@@ -121,7 +122,7 @@ func (c *suiteConfig) options(out, progress io.Writer) (suite.Options, error) {
 	o := suite.Options{
 		Name: c.Name, Platform: c.Platform, Arms: c.Arms, Shared: c.Shared, ServerCPUs: c.ServerCPUs, ClientCPUs: c.ClientCPUs,
 		Processes: c.Processes, Threads: c.Threads, MaxVocab: c.MaxVocab, IDs: c.IDs, Workload: c.Workload, Duration: c.Duration, Warmup: c.Warmup, Repeats: c.Repeats,
-		Callers: c.Callers, Sizes: c.Sizes, Source: c.Source, WorkDir: c.WorkDir, CacheDir: c.CacheDir, Python: c.Python, Price: c.Price, Out: out, Progress: progress,
+		Callers: c.Callers, Sizes: c.Sizes, Source: c.Source, WorkDir: c.WorkDir, CacheDir: c.CacheDir, Python: c.Python, Price: c.Price, Replace: c.Replace, Out: out, Progress: progress,
 	}
 	if o.Name == "" {
 		o.Name = o.Platform
@@ -158,6 +159,9 @@ func (c *suiteConfig) run(ctx context.Context, out, progress io.Writer) error {
 	}
 	if c.DryRun {
 		return c.dryRun(o, trials, out)
+	}
+	if err := suite.Claim(o, slices.Contains(c.Parts, partServers)); err != nil {
+		return err
 	}
 	if !c.Prepared {
 		if err := suite.Prepare(ctx, o); err != nil {
