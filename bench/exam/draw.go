@@ -1,6 +1,7 @@
 package exam
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -19,7 +20,7 @@ const raggedMax = 8
 const scatter = 2654435761
 
 // draw makes the examples, each from a generator of its own (I1).
-func draw(m *model.Manifest, o *Options, u *users) ([]reference.Example, error) {
+func draw(ctx context.Context, m *model.Manifest, o *Options, u *users) ([]reference.Example, error) {
 	exponent, err := o.exponent()
 	if err != nil {
 		return nil, err
@@ -31,7 +32,7 @@ func draw(m *model.Manifest, o *Options, u *users) ([]reference.Example, error) 
 	}
 	examples := make([]reference.Example, o.Examples)
 	owners := u.draw(m, o, exponent)
-	err = inParallel(len(examples), func(e int) error {
+	err = inParallel(ctx, len(examples), func(e int) error {
 		examples[e] = drawExample(rand.New(rand.NewPCG(o.Seed, uint64(e))), m, exponent)
 		if u.count > 0 {
 			u.join(&examples[e], &owners[u.of(e)])
@@ -74,14 +75,17 @@ func drawBag(rng *rand.Rand, t *model.Table, exponent float64) []int64 {
 	return ids
 }
 
-// inParallel calls f for 0 to n-1, on all processors, in pieces. It stops at the first error.
-func inParallel(n int, f func(i int) error) error {
+// inParallel calls f for 0 to n-1, on all processors, in pieces. It stops at the first error, and when its context ends.
+func inParallel(outer context.Context, n int, f func(i int) error) error {
 	const piece = 64
-	var g errgroup.Group
+	g, ctx := errgroup.WithContext(outer)
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for first := 0; first < n; first += piece {
+	for first := 0; first < n && ctx.Err() == nil; first += piece {
 		g.Go(func() error {
 			for i := first; i < min(first+piece, n); i++ {
+				if err := ctx.Err(); err != nil { // between examples: one of a large network takes long
+					return err
+				}
 				if err := f(i); err != nil {
 					return err
 				}
@@ -89,5 +93,8 @@ func inParallel(n int, f func(i int) error) error {
 			return nil
 		})
 	}
-	return g.Wait()
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return outer.Err() // it may have ended before a piece began
 }

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"rankd/frontend/wire"
@@ -37,7 +40,7 @@ func small(protocol string) Options {
 func TestMarkPassesTheRightReplyOnly(t *testing.T) {
 	b := bundle(t, demo.TestOptions{PerTable: true})
 	for _, protocol := range []string{Rankd, KServe} {
-		s, err := New(b, small(protocol))
+		s, err := New(context.Background(), b, small(protocol))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,9 +93,9 @@ func TestI1SameSeedSameBytes(t *testing.T) {
 			o.IDs, o.Workload = "uniform", ids
 		}
 		var again *Set
-		s, err := New(b, o)
+		s, err := New(context.Background(), b, o)
 		if err == nil {
-			again, err = New(b, o) // from the cache
+			again, err = New(context.Background(), b, o) // from the cache
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -124,7 +127,7 @@ func TestRequestsAreWhatAServerReads(t *testing.T) {
 	for _, width := range []int{4, 8} {
 		o := small(Rankd)
 		o.Width = width
-		s, err := New(b, o)
+		s, err := New(context.Background(), b, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +156,7 @@ func TestI4SharedUserScoresAreThoseOfRepeatedInputs(t *testing.T) {
 	for _, workload := range Workloads() {
 		o := small(Rankd)
 		o.Executor, o.Workload, o.Form = PJRT, workload, Tables
-		s, err := New(b, o)
+		s, err := New(context.Background(), b, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +223,7 @@ func TestCandidatesAreDealtOutToUsers(t *testing.T) {
 	} {
 		o := small(Rankd)
 		o.Examples, o.Workload = examples, SharedUser
-		s, err := New(b, o)
+		s, err := New(context.Background(), b, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +272,7 @@ func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 	} {
 		o := small(Rankd)
 		change(&o)
-		if _, err := New(b, o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := New(context.Background(), b, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error about %s", err, want)
 		}
 	}
@@ -279,7 +282,7 @@ func TestSharedUserWantsInputsOnBothSides(t *testing.T) {
 	b := bundle(t, demo.TestOptions{Tables: []demo.TestTable{{Hotness: 1}}, DenseWidth: -1})
 	o := small(Rankd)
 	o.Workload = SharedUser
-	if _, err := New(b, o); err == nil || !strings.Contains(err.Error(), "inputs for the user") {
+	if _, err := New(context.Background(), b, o); err == nil || !strings.Contains(err.Error(), "inputs for the user") {
 		t.Errorf("got %v, want an error: the user has no inputs", err)
 	}
 }
@@ -288,7 +291,7 @@ func TestNetworkScoresAreThoseOfTheTestModel(t *testing.T) {
 	b := bundle(t, demo.TestOptions{})
 	o := small(Rankd)
 	o.Executor = PJRT
-	s, err := New(b, o)
+	s, err := New(context.Background(), b, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,5 +306,28 @@ func TestNetworkScoresAreThoseOfTheTestModel(t *testing.T) {
 		if got := float64(s.scores[e]); math.Abs(got-want) > 1e-6*math.Abs(want) {
 			t.Fatalf("example %d: got %v, want %v", e, got, want)
 		}
+	}
+}
+
+func TestScoresAreNotComputedAfterTheEnd(t *testing.T) {
+	b := bundle(t, demo.TestOptions{})
+	ctx, cancel := context.WithCancel(context.Background())
+	var done atomic.Int64
+	err := inParallel(ctx, 1<<40, func(int) error { // without end, but for the context
+		if done.Add(1) == 100 {
+			cancel()
+		}
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("ended meanwhile: got %v, want %v", err, context.Canceled)
+	}
+	o := small(Rankd)
+	o.CacheDir = t.TempDir()
+	if _, err := New(ctx, b, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("ended before: got %v, want %v", err, context.Canceled)
+	}
+	if files, _ := os.ReadDir(o.CacheDir); len(files) > 0 {
+		t.Errorf("got %v kept of scores that were not computed", files)
 	}
 }

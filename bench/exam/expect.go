@@ -1,6 +1,7 @@
 package exam
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -16,7 +17,7 @@ import (
 )
 
 // expect computes the score matrix [examples, columns] or reads it from the cache.
-func expect(b *model.Bundle, o *Options, examples []reference.Example) ([]float32, error) {
+func expect(ctx context.Context, b *model.Bundle, o *Options, examples []reference.Example) ([]float32, error) {
 	path, err := cachePath(b.Manifest, o)
 	if err != nil {
 		return nil, err
@@ -29,7 +30,7 @@ func expect(b *model.Bundle, o *Options, examples []reference.Example) ([]float3
 		}
 		return scores, nil
 	}
-	scores, err := compute(b, o, examples)
+	scores, err := compute(ctx, b, o, examples)
 	if err != nil || path == "" {
 		return scores, err
 	}
@@ -73,7 +74,7 @@ func cachePath(m *model.Manifest, o *Options) (string, error) {
 	return filepath.Join(o.CacheDir, "expect-"+hex.EncodeToString(sum[:12])+".f32"), nil
 }
 
-func compute(b *model.Bundle, o *Options, examples []reference.Example) ([]float32, error) {
+func compute(ctx context.Context, b *model.Bundle, o *Options, examples []reference.Example) ([]float32, error) {
 	l, err := reference.OpenLookup(b)
 	if err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func compute(b *model.Bundle, o *Options, examples []reference.Example) ([]float
 	}
 	columns := b.Manifest.ScoreColumns()
 	scores := make([]float32, len(examples)*columns)
-	err = inParallel(len(examples), func(e int) error {
+	err = inParallel(ctx, len(examples), func(e int) error {
 		pooled, err := l.PoolAll(examples[e].Bags)
 		if err != nil {
 			return fmt.Errorf("expect example %d: %w", e, err)

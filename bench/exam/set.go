@@ -1,6 +1,7 @@
 package exam
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -41,7 +42,8 @@ type output struct {
 }
 
 // New draws the examples and computes their scores. That takes seconds, or minutes for a large network; see Options.CacheDir.
-func New(b *model.Bundle, o Options) (*Set, error) {
+// It ends when ctx does, and then keeps nothing.
+func New(ctx context.Context, b *model.Bundle, o Options) (*Set, error) {
 	_, fixed := b.Manifest.IDColumns()
 	if o.Form == "" {
 		o.Form = Tables
@@ -68,10 +70,10 @@ func New(b *model.Bundle, o Options) (*Set, error) {
 		s.outputs = append(s.outputs, output{out.Name, out.Column, out.Columns()})
 	}
 	var err error
-	if s.examples, err = draw(b.Manifest, &o, &s.users); err != nil {
+	if s.examples, err = draw(ctx, b.Manifest, &o, &s.users); err != nil {
 		return nil, fmt.Errorf("make requests: %w", err)
 	}
-	if s.scores, err = expect(b, &o, s.examples); err != nil {
+	if s.scores, err = expect(ctx, b, &o, s.examples); err != nil {
 		return nil, fmt.Errorf("make requests: %w", err)
 	}
 	return s, nil
@@ -114,7 +116,7 @@ func (s *Set) Requests(rows int) (*Requests, error) {
 		}
 		r.picks = picks
 	}
-	err := inParallel(n, func(i int) (err error) {
+	err := inParallel(context.Background(), n, func(i int) (err error) {
 		r.Messages[i], err = s.encode(r.picks[i])
 		return err
 	})

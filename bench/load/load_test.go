@@ -34,7 +34,7 @@ func requests(t testing.TB, rows int) *exam.Requests {
 	}
 	o := exam.Default()
 	o.Examples = 300
-	s, err := exam.New(b, o)
+	s, err := exam.New(context.Background(), b, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,13 +81,13 @@ func (s *suite) narrow(ctx context.Context, dir, rows string) error {
 }
 
 // openBundle opens a model and gets the requests and their scores ready.
-func (s *suite) openBundle(rows string) (*bundle, error) {
+func (s *suite) openBundle(ctx context.Context, rows string) (*bundle, error) {
 	b, err := model.Open(s.o.dirOf(rows))
 	if err != nil {
 		return nil, err
 	}
 	x := &bundle{id: b.Manifest.TablesDigest() + b.Manifest.ProgramDigest()}
-	if x.set, err = s.openExam(b); err != nil {
+	if x.set, err = s.openExam(ctx, b); err != nil {
 		return nil, err
 	}
 	x.requests = map[int]*exam.Requests{}
@@ -100,7 +100,7 @@ func (s *suite) openBundle(rows string) (*bundle, error) {
 }
 
 // openExam draws the examples and computes their scores, or finds them where they were kept.
-func (s *suite) openExam(b *model.Bundle) (*exam.Set, error) {
+func (s *suite) openExam(ctx context.Context, b *model.Bundle) (*exam.Set, error) {
 	o := exam.Default()
 	o.IDs, o.Workload, o.CacheDir = s.o.IDs, s.o.Workload, filepath.Join(s.o.CacheDir, "expected")
 	if !s.o.Simulated() {
@@ -110,5 +110,5 @@ func (s *suite) openExam(b *model.Bundle) (*exam.Set, error) {
 		return nil, err
 	}
 	fmt.Fprintf(s.o.Progress, "%d examples and their scores\n", o.Examples)
-	return exam.New(b, o)
+	return exam.New(ctx, b, o)
 }

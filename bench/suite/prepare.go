@@ -33,7 +33,7 @@ func Prepare(ctx context.Context, o Options) error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.openExam(b); err != nil {
+		if _, err := s.openExam(ctx, b); err != nil {
 			return err
 		}
 	}

@@ -55,7 +55,7 @@ func Run(ctx context.Context, o Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := s.open(); err != nil {
+	if err := s.open(ctx); err != nil {
 		return "", err
 	}
 	err = s.measure(ctx)
@@ -70,11 +70,11 @@ func Run(ctx context.Context, o Options) (string, error) {
 }
 
 // open gets everything ready that does not change, and refuses a folder with other results before anything is written.
-func (s *suite) open() error {
+func (s *suite) open(ctx context.Context) error {
 	var err error
 	s.bundles = map[string]*bundle{}
 	for _, rows := range s.o.rowTypes() {
-		if s.bundles[rows], err = s.openBundle(rows); err != nil {
+		if s.bundles[rows], err = s.openBundle(ctx, rows); err != nil {
 			return fmt.Errorf("compare servers: %w", err)
 		}
 	}

@@ -207,7 +207,7 @@ func TestSharedUserIsMeasured(t *testing.T) {
 	}
 	s, err := newSuite(&o)
 	if err == nil {
-		err = s.open()
+		err = s.open(context.Background())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +263,7 @@ func TestArmsOfOtherRowsAreExaminedWithTheirOwnModel(t *testing.T) {
 	}
 	s, err := newSuite(&o)
 	if err == nil {
-		err = s.open()
+		err = s.open(context.Background())
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -73,7 +73,7 @@ func defaultExam() examConfig {
 }
 
 // open makes the examples and their scores.
-func (c *examConfig) open(progress io.Writer) (*exam.Set, error) {
+func (c *examConfig) open(ctx context.Context, progress io.Writer) (*exam.Set, error) {
 	if c.Model == "" {
 		return nil, withCode(errors.New("check --model: got nothing, want the directory of the bundle that is served"), config.ExitBadConfig)
 	}
@@ -89,7 +89,7 @@ func (c *examConfig) open(progress io.Writer) (*exam.Set, error) {
 		o.Form = ""
 	}
 	began := time.Now()
-	s, err := exam.New(b, o)
+	s, err := exam.New(ctx, b, o)
 	if err == nil {
 		fmt.Fprintf(progress, "%d examples with their scores in %.1f s\n", c.Examples, time.Since(began).Seconds())
 	}

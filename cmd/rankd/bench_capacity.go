@@ -103,7 +103,7 @@ func (c *capacityConfig) run(ctx context.Context, e *examConfig, p *pacedConfig,
 		}
 		objectives = append(objectives, d)
 	}
-	set, err := e.open(progress)
+	set, err := e.open(ctx, progress)
 	if err != nil {
 		return err
 	}

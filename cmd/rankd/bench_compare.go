@@ -45,7 +45,7 @@ func (c *compareConfig) run(ctx context.Context, e *examConfig, p *pacedConfig, 
 	if c.Old == "" || c.New == "" {
 		return withCode(errors.New("check --old and --new: got nothing, want two rankd binaries"), config.ExitBadConfig)
 	}
-	set, err := e.open(progress)
+	set, err := e.open(ctx, progress)
 	if err != nil {
 		return err
 	}

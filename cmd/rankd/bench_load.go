@@ -98,7 +98,7 @@ func (c *loadConfig) plan(set *exam.Set) ([]load.Options, error) {
 }
 
 func (c *loadConfig) run(ctx context.Context, e *examConfig, out, progress io.Writer) (err error) {
-	set, err := e.open(progress)
+	set, err := e.open(ctx, progress)
 	if err != nil {
 		return err
 	}

@@ -29,12 +29,12 @@ type trial struct {
 	requests map[int]*exam.Requests
 }
 
-func (t *trial) open(progress io.Writer) (err error) {
+func (t *trial) open(ctx context.Context, progress io.Writer) (err error) {
 	t.requests = map[int]*exam.Requests{}
 	if t.binary, err = os.Executable(); err != nil {
 		return fmt.Errorf("find this command: %w", err)
 	}
-	t.set, err = t.exam.open(progress)
+	t.set, err = t.exam.open(ctx, progress)
 	return err
 }
 
@@ -73,7 +73,7 @@ func newBenchOverload() *cobra.Command {
 		if t.exam.Executor != exam.Sim {
 			return errors.New("check --executor: got pjrt, want sim: the device must be slow on purpose")
 		}
-		if err := t.open(progress); err != nil {
+		if err := t.open(ctx, progress); err != nil {
 			return err
 		}
 		f, err := overload.Run(ctx, overload.Options{
@@ -102,7 +102,7 @@ func newBenchSoak() *cobra.Command {
 }
 
 func (c *soakConfig) run(ctx context.Context, t *trial, out, progress io.Writer) (err error) {
-	if err := t.open(progress); err != nil {
+	if err := t.open(ctx, progress); err != nil {
 		return err
 	}
 	requests, err := t.sized(t.paced.Rows)
@@ -157,7 +157,7 @@ func (c *ablationConfig) run(ctx context.Context, t *trial, out, progress io.Wri
 			return fmt.Errorf("check --tables: got %q, want some of %q", name, names)
 		}
 	}
-	if err := t.open(progress); err != nil {
+	if err := t.open(ctx, progress); err != nil {
 		return err
 	}
 	f, err := ablation.Run(ctx, ablation.Options{
