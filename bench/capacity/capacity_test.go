@@ -156,3 +156,14 @@ func TestWrongReplyEndsTheSearch(t *testing.T) {
 		t.Error("a run that fails: got no error")
 	}
 }
+
+func TestServerWithoutAnyRateIsAnError(t *testing.T) {
+	f := File{Servers: []Server{{Name: "good", Capacities: []Capacity{{Rate: 10}, {}}}}}
+	if err := f.Without(); err != nil {
+		t.Errorf("one objective was kept: got %v, want no error", err)
+	}
+	f.Servers = append(f.Servers, Server{Name: "bad", Capacities: []Capacity{{}, {}}})
+	if err := f.Without(); err == nil || !strings.Contains(err.Error(), "bad: no rate passed") || strings.Contains(err.Error(), "good") {
+		t.Errorf("got %v, want an error that names the server without a rate", err)
+	}
+}

@@ -1,7 +1,9 @@
 package capacity
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"rankd/bench/load"
@@ -25,6 +27,18 @@ type Server struct {
 // NewFile starts an empty one.
 func NewFile(pricePerHour float64) *File {
 	return &File{Schema: load.Schema, PricePerHour: pricePerHour}
+}
+
+// Without is an error that names servers of which no rate passed within any objective: they have no capacity, or do not work.
+func (f *File) Without() error {
+	var errs []error
+	for i := range f.Servers {
+		s := &f.Servers[i]
+		if !slices.ContainsFunc(s.Capacities, func(c Capacity) bool { return c.Rate > 0 }) {
+			errs = append(errs, fmt.Errorf("%s: no rate passed within any objective, %d rates were offered", s.Name, len(s.Points)))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // CostPerMillion is the cost of a million requests at a capacity, for a machine with a price an hour.

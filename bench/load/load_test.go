@@ -264,8 +264,26 @@ func TestLostConnectionsAreMadeAnew(t *testing.T) {
 				s.listen(s.address)
 			}
 			r := run(t, o)
-			if r.Reconnects != 4 || r.OK == 0 || r.Mismatches != 0 {
+			if r.Lost || r.Reconnects != 4 || r.OK == 0 || r.Mismatches != 0 {
 				t.Errorf("got %d reconnects, %d ok, %d wrong, want 4 and replies after them (%+v)", r.Reconnects, r.OK, r.Mismatches, r.Errors)
+			}
+		})
+	}
+}
+
+func TestServerThatGoesAwayIsSaid(t *testing.T) {
+	for _, mode := range []string{load.Closed, load.Fixed} {
+		t.Run(mode, func(t *testing.T) {
+			s := serve(t, &server{r: requests(t, 1), before: func(ctx context.Context, call uint64) error {
+				if call > 20 {
+					<-ctx.Done() // calls are open when it goes
+				}
+				return nil
+			}})
+			o := short(s)
+			o.Mode, o.Rate, o.Warmup, o.Middle = mode, 500, 0, func() { s.grpc.Stop() }
+			if r := run(t, o); !r.Lost || !strings.Contains(r.Summary(), "THE SERVER WENT AWAY") {
+				t.Errorf("got %d ok, %d failed, lost %v\n%s", r.OK, r.Failed, r.Lost, r.Summary())
 			}
 		})
 	}

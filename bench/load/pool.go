@@ -84,6 +84,16 @@ func (p *pool) greeted() bool {
 	return true
 }
 
+// alive reports whether a connection takes calls.
+func (p *pool) alive() bool {
+	for i := range p.list {
+		if p.list[i].session.Ready() {
+			return true
+		}
+	}
+	return false
+}
+
 // pick gives connections in turn, those first that take calls.
 func (p *pool) pick() int32 {
 	for range p.list {

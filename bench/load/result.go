@@ -48,6 +48,7 @@ type Result struct {
 	Errors        []Error `json:"errors,omitempty"`
 	FirstMismatch string  `json:"first_mismatch,omitempty"`
 	Reconnects    uint64  `json:"reconnects,omitempty"`
+	Lost          bool    `json:"server_lost,omitempty"` // at the end no connection took calls any more
 
 	Client  Client   `json:"client"`
 	Server  *Server  `json:"server,omitempty"`

@@ -153,15 +153,16 @@ func sleep(ctx context.Context, until time.Time) bool {
 func (r *Result) fill(o *Options, workers []*worker, from, to readings) {
 	sum := newTally()
 	var ended uint64
-	busiest := 0.0
+	busiest, alive := 0.0, false
 	for _, w := range workers {
 		sum.add(&w.tally)
 		ended += w.ended
 		r.NoReply += w.noReply
 		r.Reconnects += w.pool.reconnects
-		busiest = max(busiest, w.busy)
+		busiest, alive = max(busiest, w.busy), alive || w.alive
 	}
 	r.Timed, r.OK, r.Failed, r.Mismatches = sum.timed, sum.ok, sum.failed, sum.mismatches
+	r.Lost = !alive && r.Failed+r.NoReply > 0 // a connection that only ended its age loses nothing
 	r.RequestRate = float64(sum.inWindow) / o.Duration.Seconds()
 	r.ExampleRate = r.RequestRate * float64(r.Rows)
 	r.Latency = latencyOf(sum.latency)

@@ -43,12 +43,17 @@ func (r *Result) Summary() string {
 		line("  requests were sent late by ms: p50 %.3f  p99 %.3f  max %.3f", c.Lag.P50, c.Lag.P99, c.Lag.Max)
 	}
 	switch {
+	case r.OK == 0 && r.Mismatches == 0:
+		line("  NOTHING WAS ANSWERED")
 	case !r.Verified:
 		line("  replies were not compared with anything")
 	case r.Mismatches > 0:
 		line("  %d REPLIES WERE WRONG, the first: %s", r.Mismatches, r.FirstMismatch)
 	default:
 		line("  every reply was right (largest difference of a score %.2g)", r.MaxDifference)
+	}
+	if r.Lost {
+		line("  THE SERVER WENT AWAY: there was no connection to it at the end")
 	}
 	for _, e := range r.Errors {
 		line("  %d × %s %s: %s", e.Count, e.Code, e.Reason, e.Text)

@@ -38,6 +38,7 @@ type worker struct {
 	ended   uint64 // replies within the window, of any kind
 	noReply uint64
 	busy    float64 // share of a processor in the window
+	alive   bool    // a connection takes calls at the end
 }
 
 // slot is a call that may be open.
@@ -264,6 +265,7 @@ func (w *worker) turnSecond(n int) {
 // settle counts what has no reply.
 func (w *worker) settle() {
 	w.over = true
+	w.alive = w.pool.alive()
 	w.seconds.add(&w.second)
 	for i := range w.slots {
 		if s := &w.slots[i]; s.used && w.timed(s.due) {

@@ -95,6 +95,9 @@ func newBenchCapacity() *cobra.Command {
 }
 
 func (c *capacityConfig) run(ctx context.Context, e *examConfig, p *pacedConfig, out, progress io.Writer) error {
+	if err := writable("json", p.JSON); err != nil {
+		return err
+	}
 	var objectives []time.Duration
 	for _, text := range c.Objectives {
 		d, err := time.ParseDuration(text)
@@ -125,7 +128,10 @@ func (c *capacityConfig) run(ctx context.Context, e *examConfig, p *pacedConfig,
 	if p.JSON != "" {
 		err = errors.Join(err, load.WriteJSON(p.JSON, file))
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return file.Without()
 }
 
 // sets lists the servers that are started, by the names that their capacities get.

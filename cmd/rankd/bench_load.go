@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"rankd/bench/exam"
 	"rankd/bench/load"
 	"rankd/bench/monitor"
+	"rankd/internal/config"
 )
 
 // loadConfig is what a person may set about a load.
@@ -98,6 +101,9 @@ func (c *loadConfig) plan(set *exam.Set) ([]load.Options, error) {
 }
 
 func (c *loadConfig) run(ctx context.Context, e *examConfig, out, progress io.Writer) (err error) {
+	if err := errors.Join(writable("json", c.JSON), writable("monitor", c.Monitor)); err != nil {
+		return err
+	}
 	set, err := e.open(ctx, progress)
 	if err != nil {
 		return err
@@ -127,9 +133,9 @@ func (c *loadConfig) run(ctx context.Context, e *examConfig, out, progress io.Wr
 				o.Middle = func() { _, _ = m.Memory("peak") }
 			}
 		}
-		r, err := load.Run(ctx, o)
-		if err != nil {
-			return err
+		var r *load.Result
+		if r, err = load.Run(ctx, o); err != nil {
+			break // what was measured before is kept
 		}
 		file.Results = append(file.Results, r)
 		fmt.Fprintln(out, r.Summary())
@@ -139,7 +145,10 @@ func (c *loadConfig) run(ctx context.Context, e *examConfig, out, progress io.Wr
 		report = m.Stop()
 		file.Memory = report.Memory
 	}
-	return errors.Join(c.write(&file, &report), wrongReplies(file.Results))
+	if len(file.Results) == 0 {
+		return err
+	}
+	return errors.Join(err, c.write(&file, &report), wrongReplies(file.Results), unanswered(file.Results))
 }
 
 func (c *loadConfig) write(file *load.File, report *monitor.Report) error {
@@ -177,4 +186,37 @@ func wrongReplies(results []*load.Result) error {
 		return nil
 	}
 	return errors.New(strings.Join(slices.Compact(wrong), "; "))
+}
+
+// unanswered is an error if a run got no reply that was right, or lost its server. Refusals of a server that is offered too much are none.
+func unanswered(results []*load.Result) error {
+	var errs []error
+	for _, r := range results {
+		switch {
+		case r.OK == 0 && r.Mismatches == 0:
+			errs = append(errs, fmt.Errorf("%s: nothing was answered: %d timed requests, %d failed, %d without a reply", r.Title(), r.Timed, r.Failed, r.NoReply))
+		case r.Lost:
+			errs = append(errs, fmt.Errorf("%s: the server went away: there was no connection to it at the end", r.Title()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// writable finds out before a measurement whether its file can be written; path may be empty.
+func writable(flag, path string) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".rankd-bench-*")
+	if err != nil {
+		return withCode(fmt.Errorf("check --%s: %w", flag, err), config.ExitBadConfig)
+	}
+	err = errors.Join(f.Close(), os.Remove(f.Name()))
+	if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
+		err = errors.Join(err, fmt.Errorf("got the directory %s, want a file", path))
+	}
+	if err != nil {
+		return withCode(fmt.Errorf("check --%s: %w", flag, err), config.ExitBadConfig)
+	}
+	return nil
 }

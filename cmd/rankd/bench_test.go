@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
+
 	"rankd/bench/load"
 	"rankd/bench/nullserver"
 	"rankd/model/demo"
@@ -168,5 +170,86 @@ func TestHalvesShareWhatThereIs(t *testing.T) {
 	}
 	if _, err := c.sets(&e, &pacedConfig{}); err == nil {
 		t.Error("no processors to share: got no error")
+	}
+}
+
+func TestLoadThatNobodyAnsweredIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	model := filepath.Join(dir, "model")
+	if _, err := demo.CreateTest(context.Background(), demo.TestOptions{Dir: model, Golden: -1}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer() // it has no service
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	file := filepath.Join(dir, "closed.json")
+	args := []string{"bench", "load", "--model", model, "--target", l.Addr().String(), "--examples=100", "--connections=2", "-c", "2", "--duration=100ms", "--warmup=0s"}
+	text, err := command(t, append(args, "--json", file)...)
+	if err == nil || !strings.Contains(err.Error(), "nothing was answered") || !strings.Contains(text, "NOTHING WAS ANSWERED") || strings.Contains(text, "every reply was right") {
+		t.Errorf("got %v and\n%s", err, text)
+	}
+	if f, err := load.ReadFile(file); err != nil || len(f.Results) != 1 || f.Results[0].Failed == 0 {
+		t.Errorf("got %+v, %v; want the result of the run", f, err)
+	}
+	// A file that cannot be written is found before anything is opened: there is no such model either.
+	for _, path := range []string{filepath.Join(dir, "none", "x.json"), dir} {
+		if _, err := command(t, "bench", "load", "--model", "/nonexistent", "--json", path); err == nil || !strings.Contains(err.Error(), "check --json") {
+			t.Errorf("--json %s: got %v, want an error about it", path, err)
+		}
+	}
+}
+
+// writerFunc is told what is written.
+type writerFunc func(text string)
+
+func (f writerFunc) Write(p []byte) (int, error) {
+	f(string(p))
+	return len(p), nil
+}
+
+func TestRunsBeforeAnErrorAreKept(t *testing.T) {
+	dir := t.TempDir()
+	model := filepath.Join(dir, "model")
+	if _, err := demo.CreateTest(context.Background(), demo.TestOptions{Dir: model, Golden: -1}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	served := make(chan error, 1)
+	go func() { served <- nullserver.Serve(ctx, l, 1, 0) }()
+	file := filepath.Join(dir, "closed.json")
+	root := newRoot()
+	root.SetOut(&bytes.Buffer{})
+	root.SetErr(writerFunc(func(text string) {
+		if strings.Contains(text, "run 2 of 2") { // the second run finds nobody
+			cancel()
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+		}
+	}))
+	root.SetArgs([]string{
+		"bench", "load", "--model", model, "--target", l.Addr().String(), "--examples=100", "--connections=2", "-c", "2", "--duration=100ms", "--warmup=0s",
+		"--repeats=2", "--verify=false", "--server-pid", strconv.Itoa(os.Getpid()), "--json", file,
+	})
+	if err := root.ExecuteContext(context.Background()); err == nil {
+		t.Error("nobody to connect to: got no error")
+	}
+	if f, err := load.ReadFile(file); err != nil || len(f.Results) != 1 || f.Results[0].OK == 0 {
+		t.Errorf("got %+v, %v; want the first run", f, err)
 	}
 }
