@@ -50,6 +50,10 @@ type Options struct {
 	Progress func(text string)
 }
 
+// MinRounds is below how many rounds nothing is claimed: the bootstrap of so few values cannot be wider than their range, so it says
+// 95 % where it knows far less. It is also once every order of the runs.
+const MinRounds = len(orders)
+
 // Round is the runs of one round, by build.
 type Round map[string]*load.Result
 
@@ -61,6 +65,7 @@ type Difference struct {
 	New     float64  `json:"new"`
 	Ratio   Interval `json:"ratio"` // new to old
 	Floor   Interval `json:"floor"` // old again to old
+	Rounds  int      `json:"rounds"` // in which it was measured
 	Claimed bool     `json:"claimed"`
 }
 
@@ -115,8 +120,8 @@ func (r *Report) compare() {
 		if len(ratios) < 2 {
 			continue
 		}
-		d := Difference{Metric: m.Name, Higher: m.Higher, Old: geometric(old), New: geometric(fresh), Ratio: Bootstrap(ratios), Floor: Bootstrap(floor)}
-		d.Claimed = d.Ratio.Claimed(d.Floor)
+		d := Difference{Metric: m.Name, Higher: m.Higher, Old: geometric(old), New: geometric(fresh), Ratio: Bootstrap(ratios), Floor: Bootstrap(floor), Rounds: len(ratios)}
+		d.Claimed = d.Rounds >= MinRounds && d.Ratio.Claimed(d.Floor)
 		r.Differences = append(r.Differences, d)
 	}
 }
@@ -131,6 +136,9 @@ func geometric(list []float64) float64 {
 
 // verdict is a difference in words.
 func (d *Difference) verdict() string {
+	if d.Rounds < MinRounds {
+		return fmt.Sprintf("too few rounds for a verdict: got %d, want %d", d.Rounds, MinRounds)
+	}
 	if !d.Claimed {
 		return "no difference that could be told from noise"
 	}

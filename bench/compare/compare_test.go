@@ -86,6 +86,21 @@ func TestI1RoundsThatAreNotWholeAreNotUsed(t *testing.T) {
 	}
 }
 
+func TestI4FewRoundsHaveNoVerdict(t *testing.T) {
+	for rounds, want := range map[int]bool{2: false, MinRounds - 1: false, MinRounds: true} {
+		o := builds(0.5, 0.001) // half as fast: as clear as can be
+		o.Rounds = rounds
+		r, err := Run(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		few := strings.Contains(r.Summary(), "too few rounds for a verdict")
+		if d := r.Differences[0]; d.Claimed != want || few == want || d.Rounds != rounds || strings.Contains(r.Summary(), "worse") != want {
+			t.Errorf("%d rounds: got %+v, want claimed %v\n%s", rounds, d, want, r.Summary())
+		}
+	}
+}
+
 func TestI2IntervalIsReproducible(t *testing.T) {
 	ratios := []float64{1.1, 0.9, 1.3, 1.02, 1.2}
 	a, b := Bootstrap(ratios), Bootstrap(ratios)

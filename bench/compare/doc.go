@@ -12,6 +12,7 @@
 //	I1  Every round holds all three runs or is not used.
 //	I2  The same ratios give the same interval: the bootstrap has a fixed seed.
 //	I3  A difference is claimed only if its interval excludes "no difference" and its size is beyond both ends of the floor's interval.
+//	I4  With fewer than MinRounds rounds nothing is claimed.
 //
 // # Concurrency
 //

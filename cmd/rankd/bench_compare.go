@@ -21,7 +21,7 @@ type compareConfig struct {
 	New      string   `flag:"new" help:"the rankd binary to be compared"`
 	OldFlags []string `flag:"old-flags" help:"more flags of serve for the old build"`
 	NewFlags []string `flag:"new-flags" help:"more flags of serve for the new build; with --old and --new the same, settings are compared"`
-	Rounds   int      `flag:"rounds" min:"2" max:"1000" help:"interleaved rounds; 20 or more for a claim"`
+	Rounds   int      `flag:"rounds" min:"2" max:"1000" help:"interleaved rounds; below 6 there is no verdict, and 20 or more are better"`
 	Callers  int      `flag:"callers" min:"1" help:"callers of the closed loop"`
 }
 
