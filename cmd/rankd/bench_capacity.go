@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"rankd/bench/capacity"
 	"rankd/bench/exam"
 	"rankd/bench/launch"
 	"rankd/bench/load"
 	"rankd/bench/monitor"
+	"rankd/internal/config"
 )
 
 // pacedConfig is what a person may set about runs against servers that are started for them.
@@ -89,9 +91,26 @@ func newBenchCapacity() *cobra.Command {
 		if e.Workload == exam.SharedUser && !cmd.Flags().Changed("examples-per-request") {
 			p.Rows = exam.SharedUserSizes()[0]
 		}
+		if err := c.refuseUnused(cmd.Flags()); err != nil {
+			return err
+		}
 		return c.run(ctx, &e, &p, out, progress)
 	}, &e, &p, &c)
 	return cmd
+}
+
+// refuseUnused refuses flags of servers that are started here beside one that runs already: they would change nothing.
+func (c *capacityConfig) refuseUnused(flags *pflag.FlagSet) error {
+	if c.Target == "" {
+		return nil
+	}
+	var errs []error
+	for _, name := range []string{"batching", "halves", "connection-counts", "server-flags", "server-cpus"} {
+		if flags.Changed(name) {
+			errs = append(errs, fmt.Errorf("check --%s: got it with --target, want one of them: it is for servers that are started here", name))
+		}
+	}
+	return withCode(errors.Join(errs...), config.ExitBadConfig)
 }
 
 func (c *capacityConfig) run(ctx context.Context, e *examConfig, p *pacedConfig, out, progress io.Writer) error {

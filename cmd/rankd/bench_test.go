@@ -151,6 +151,16 @@ func TestComparisonOfManyCandidatesIsPlanned(t *testing.T) {
 	}
 }
 
+func TestCapacityOfATargetRefusesFlagsOfServersThatItStarts(t *testing.T) {
+	for _, flag := range []string{"--batching=fused", "--halves", "--connection-counts=1", "--server-flags=--frontends=2", "--server-cpus=0"} {
+		_, err := command(t, "bench", "capacity", "--model=/nonexistent", "--target=127.0.0.1:1", flag)
+		name, _, _ := strings.Cut(flag, "=")
+		if err == nil || !strings.Contains(err.Error(), name+":") || !strings.Contains(err.Error(), "--target") {
+			t.Errorf("%s: got %v, want an error that names both flags", flag, err)
+		}
+	}
+}
+
 func TestHalvesShareWhatThereIs(t *testing.T) {
 	c := capacityConfig{Batching: []string{"continuous"}, Connects: []int{1}, Halves: true}
 	e, p := defaultExam(), pacedConfig{ServerCPUs: []int{2, 3, 4, 5}, Connections: 64}
