@@ -68,6 +68,12 @@ func (o *Options) check(fixed bool) error {
 	return errors.Join(append(errs, o.checkForm(fixed), err)...)
 }
 
+// CheckIDs refuses a distribution of ids that there is not.
+func CheckIDs(ids string) error {
+	_, err := (&Options{IDs: ids}).exponent()
+	return err
+}
+
 // exponent is that of the zipf distribution, 0 for a uniform one.
 func (o *Options) exponent() (float64, error) {
 	if o.IDs == "uniform" {

@@ -157,6 +157,15 @@ func (c *suiteConfig) run(ctx context.Context, out, progress io.Writer) error {
 			return withCode(fmt.Errorf("check --parts: got %q, want some of servers, capacity, overload, ablation, soak", name), config.ExitBadConfig)
 		}
 	}
+	if !c.Prepared { // afterwards this process is pinned and may use fewer processors
+		warnings, err := o.Check()
+		if err != nil {
+			return withCode(err, config.ExitBadConfig)
+		}
+		for _, text := range warnings {
+			fmt.Fprintln(progress, "warning:", text)
+		}
+	}
 	if c.DryRun {
 		return c.dryRun(o, trials, out)
 	}
