@@ -26,7 +26,8 @@
 //
 // # Concurrency
 //
-// A comparison runs on one goroutine, pinned to the client's processors; servers run on theirs.
+// A comparison runs on one goroutine, pinned to the client's processors; servers run on theirs. Two comparisons at once are refused, see
+// Lock.
 //
 // # Failure
 //

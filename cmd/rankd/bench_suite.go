@@ -169,6 +169,11 @@ func (c *suiteConfig) run(ctx context.Context, out, progress io.Writer) error {
 	if c.DryRun {
 		return c.dryRun(o, trials, out)
 	}
+	release, err := suite.Lock(o)
+	if err != nil {
+		return err
+	}
+	defer release()
 	if err := suite.Claim(o, slices.Contains(c.Parts, partServers)); err != nil {
 		return err
 	}
