@@ -2,12 +2,11 @@ package report
 
 import (
 	"rankd/bench/ablation"
-	"rankd/bench/capacity"
 	"rankd/bench/load"
 	"rankd/bench/soak"
 )
 
-// Summary is the form of summary.json.
+// Summary is the form of summary.json. Figures that were not measured are null there and 0 here.
 type Summary struct {
 	Schema    int       `json:"schema"`
 	Simulated bool      `json:"simulated_accelerator"`
@@ -24,8 +23,8 @@ type Summary struct {
 
 // CapacitySummary is what one server can be offered.
 type CapacitySummary struct {
-	Server     string              `json:"server"`
-	Capacities []capacity.Capacity `json:"capacities"`
+	Server     string            `json:"server"`
+	Capacities []CapacityFigures `json:"capacities"`
 }
 
 // OverloadSummary is one overload on purpose.
@@ -69,7 +68,11 @@ type AblationSummary struct {
 func (r *Results) Summary() *Summary {
 	s := &Summary{Schema: load.Schema, Simulated: r.Simulated, Workload: r.Workload, Figures: r.Figures(), PricePerHour: r.Price}
 	for i := range r.Capacity {
-		s.Capacity = append(s.Capacity, CapacitySummary{r.Capacity[i].Name, r.Capacity[i].Capacities})
+		x := CapacitySummary{Server: r.Capacity[i].Name}
+		for _, c := range r.Capacity[i].Capacities {
+			x.Capacities = append(x.Capacities, CapacityFigures{c})
+		}
+		s.Capacity = append(s.Capacity, x)
 	}
 	if r.Overload != nil {
 		for i := range r.Overload.Scenarios {
