@@ -63,7 +63,10 @@ func (s *Server) processes() []int {
 }
 
 // files lists what has the server's name in it on filesystems of memory.
-func (s *Server) files() []string {
+func (s *Server) files() []string { return filesInMemory(s.instance()) }
+
+// filesInMemory lists what has a text in its name on filesystems of memory.
+func filesInMemory(part string) []string {
 	mounts, _ := os.ReadFile("/proc/mounts")
 	var list []string
 	for _, line := range strings.Split(string(mounts), "\n") {
@@ -71,7 +74,7 @@ func (s *Server) files() []string {
 		if len(fields) < 3 || (fields[2] != "tmpfs" && fields[2] != "hugetlbfs") || strings.HasPrefix(os.TempDir()+"/", fields[1]+"/") {
 			continue // the run directory, which is removed anyway, may be on a tmpfs as well
 		}
-		found, _ := filepath.Glob(filepath.Join(fields[1], "*"+s.instance()+"*"))
+		found, _ := filepath.Glob(filepath.Join(fields[1], "*"+part+"*"))
 		list = append(list, found...)
 	}
 	return list

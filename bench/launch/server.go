@@ -91,7 +91,7 @@ func (o *Options) commandLine(s *Server) []string {
 }
 
 func start(o *Options) (*Server, error) {
-	dir, err := os.MkdirTemp("", "rankd-bench-")
+	dir, err := os.MkdirTemp("", dirPrefix)
 	if err != nil {
 		return nil, err
 	}

@@ -19,8 +19,8 @@ type plainFigures Figures
 
 // MarshalJSON writes null for what was not measured. Reading needs nothing: null leaves the 0 that was there.
 func (f Figures) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		plainFigures          // the fields below go before those of the same names in it
+	return json.Marshal(struct { // its own fields go before those of the same names in what it embeds
+		plainFigures
 		Within10     *float64 `json:"throughput_p99_10ms"`
 		Within20     *float64 `json:"throughput_p99_20ms"`
 		Within50     *float64 `json:"throughput_p99_50ms"`

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rankd/bench/exam"
+	"rankd/bench/launch"
 	"rankd/bench/suite"
 	"rankd/internal/config"
 )
@@ -178,6 +179,13 @@ func (c *suiteConfig) run(ctx context.Context, out, progress io.Writer) error {
 		return err
 	}
 	if !c.Prepared {
+		left, err := launch.ClearStale()
+		for _, text := range left {
+			fmt.Fprintln(progress, text)
+		}
+		if err != nil {
+			return err
+		}
 		if err := suite.Prepare(ctx, o); err != nil {
 			return err
 		}
