@@ -63,8 +63,8 @@ type Difference struct {
 	Higher  bool     `json:"higher_is_better"`
 	Old     float64  `json:"old"` // geometric means over the rounds
 	New     float64  `json:"new"`
-	Ratio   Interval `json:"ratio"` // new to old
-	Floor   Interval `json:"floor"` // old again to old
+	Ratio   Interval `json:"ratio"`  // new to old
+	Floor   Interval `json:"floor"`  // old again to old
 	Rounds  int      `json:"rounds"` // in which it was measured
 	Claimed bool     `json:"claimed"`
 }

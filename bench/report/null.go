@@ -21,17 +21,17 @@ type plainFigures Figures
 func (f Figures) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct { // its own fields go before those of the same names in what it embeds
 		plainFigures
-		Within10     *float64 `json:"throughput_p99_10ms"`
-		Within20     *float64 `json:"throughput_p99_20ms"`
-		Within50     *float64 `json:"throughput_p99_50ms"`
-		Peak         *float64 `json:"peak"`
-		PeakCallers  *float64 `json:"peak_callers"`
-		PerThousand  *float64 `json:"cpu_s_per_1000"`
-		PerCore      *float64 `json:"examples_per_core_second"`
-		P50          *float64 `json:"p50_ms_c1"`
-		P99          *float64 `json:"p99_ms_c1"`
-		MemoryMiB    *float64 `json:"memory_mib"`
-		ClientShare  *float64 `json:"client_cpu_share"`
+		Within10    *float64 `json:"throughput_p99_10ms"`
+		Within20    *float64 `json:"throughput_p99_20ms"`
+		Within50    *float64 `json:"throughput_p99_50ms"`
+		Peak        *float64 `json:"peak"`
+		PeakCallers *float64 `json:"peak_callers"`
+		PerThousand *float64 `json:"cpu_s_per_1000"`
+		PerCore     *float64 `json:"examples_per_core_second"`
+		P50         *float64 `json:"p50_ms_c1"`
+		P99         *float64 `json:"p99_ms_c1"`
+		MemoryMiB   *float64 `json:"memory_mib"`
+		ClientShare *float64 `json:"client_cpu_share"`
 	}{
 		plainFigures(f), measured(f.Within10), measured(f.Within20), measured(f.Within50), measured(f.Peak), measured(f.PeakCallers),
 		measured(f.PerThousand), measured(f.PerCore), measured(f.P50), measured(f.P99), measured(f.MemoryMiB), measured(f.ClientShare),
