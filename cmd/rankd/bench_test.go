@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -29,12 +30,20 @@ func command(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-func TestBenchCommandsWorkTogether(t *testing.T) {
-	dir := t.TempDir()
-	model := filepath.Join(dir, "model")
+// withModel gives a directory with a small model in it.
+func withModel(t *testing.T) (dir, model string) {
+	t.Helper()
+	dir = t.TempDir()
+	model = filepath.Join(dir, "model")
 	if _, err := demo.CreateTest(context.Background(), demo.TestOptions{Dir: model, Golden: -1}); err != nil {
 		t.Fatal(err)
 	}
+	return dir, model
+}
+
+// startNull starts a server that answers everything with the same bytes; stop, or the end of the test, ends it.
+func startNull(t *testing.T) (address string, stop func()) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -42,18 +51,25 @@ func TestBenchCommandsWorkTogether(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- nullserver.Serve(ctx, l, 1, 0) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-served; err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(stop)
+	return l.Addr().String(), stop
+}
+
+func TestBenchCommandsWorkTogether(t *testing.T) {
+	dir, model := withModel(t)
+	address, _ := startNull(t)
 	arm := filepath.Join(dir, "results", "rankd")
 	if err := os.MkdirAll(arm, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	args := []string{
-		"bench", "load", "--model", model, "--target", l.Addr().String(), "--examples=100", "--connections=2", "-c", "1,4", "--examples-per-request=1,3",
+		"bench", "load", "--model", model, "--target", address, "--examples=100", "--connections=2", "-c", "1,4", "--examples-per-request=1,3",
 		"--duration=100ms", "--warmup=0s", "--server-pid", strconv.Itoa(os.Getpid()), "--json", filepath.Join(arm, "closed.json"), "--monitor", filepath.Join(arm, "closed.monitor.json"),
 	}
 	text, err := command(t, append(args, "--verify=false")...)
@@ -71,7 +87,7 @@ func TestBenchCommandsWorkTogether(t *testing.T) {
 		t.Errorf("a server that computes nothing: got %v, want an error about wrong replies\n%s", err, text)
 	}
 	many := []string{
-		"bench", "load", "--model", model, "--target", l.Addr().String(), "--workload=shared-user", "--examples=1100", "--connections=2", "-c", "2",
+		"bench", "load", "--model", model, "--target", address, "--workload=shared-user", "--examples=1100", "--connections=2", "-c", "2",
 		"--duration=100ms", "--warmup=0s", "--server-pid", strconv.Itoa(os.Getpid()), "--verify=false", "--json", filepath.Join(dir, "many.json"),
 	}
 	if text, err := command(t, many...); err != nil || !strings.Contains(text, "workload shared-user") {
@@ -184,11 +200,7 @@ func TestHalvesShareWhatThereIs(t *testing.T) {
 }
 
 func TestLoadThatNobodyAnsweredIsAnError(t *testing.T) {
-	dir := t.TempDir()
-	model := filepath.Join(dir, "model")
-	if _, err := demo.CreateTest(context.Background(), demo.TestOptions{Dir: model, Golden: -1}); err != nil {
-		t.Fatal(err)
-	}
+	dir, model := withModel(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -228,32 +240,18 @@ func (f writerFunc) Write(p []byte) (int, error) {
 }
 
 func TestRunsBeforeAnErrorAreKept(t *testing.T) {
-	dir := t.TempDir()
-	model := filepath.Join(dir, "model")
-	if _, err := demo.CreateTest(context.Background(), demo.TestOptions{Dir: model, Golden: -1}); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	served := make(chan error, 1)
-	go func() { served <- nullserver.Serve(ctx, l, 1, 0) }()
+	dir, model := withModel(t)
+	address, stop := startNull(t)
 	file := filepath.Join(dir, "closed.json")
 	root := newRoot()
 	root.SetOut(&bytes.Buffer{})
 	root.SetErr(writerFunc(func(text string) {
 		if strings.Contains(text, "run 2 of 2") { // the second run finds nobody
-			cancel()
-			if err := <-served; err != nil {
-				t.Error(err)
-			}
+			stop()
 		}
 	}))
 	root.SetArgs([]string{
-		"bench", "load", "--model", model, "--target", l.Addr().String(), "--examples=100", "--connections=2", "-c", "2", "--duration=100ms", "--warmup=0s",
+		"bench", "load", "--model", model, "--target", address, "--examples=100", "--connections=2", "-c", "2", "--duration=100ms", "--warmup=0s",
 		"--repeats=2", "--verify=false", "--server-pid", strconv.Itoa(os.Getpid()), "--json", file,
 	})
 	if err := root.ExecuteContext(context.Background()); err == nil {

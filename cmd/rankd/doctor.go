@@ -82,6 +82,7 @@ type examination struct {
 	settings *doctorConfig
 	machine  *doctor.Machine
 	server   *supervisor.State // the one that runs with this configuration; nil: none
+	wrong    error             // what is wrong with the values of settings, whatever the model
 	report   doctor.Report
 }
 
@@ -104,12 +105,13 @@ func finding(check string, state doctor.State, found, change string, commands ..
 func (x *examination) settle() error {
 	c, flags := x.config, x.cmd.Flags()
 	origins, err := config.Fill(flags)
-	wrong := err
+	mistakes := err
 	if !errors.Is(err, config.ErrFile) {
-		wrong = errors.Join(err, origins.Explain(c.checkValues()))
+		x.wrong = c.checkValues()
+		mistakes = errors.Join(err, origins.Explain(x.wrong))
 	}
 	var list []doctor.Finding
-	for _, e := range config.Leaves(wrong) {
+	for _, e := range config.Leaves(mistakes) {
 		list = append(list, finding("mistake", doctor.Fail, e.Error(), "mend it"))
 	}
 	if len(list) == 0 {
@@ -132,7 +134,7 @@ func (x *examination) settle() error {
 	return err
 }
 
-// model looks at the bundle; nil if it can't be served.
+// model looks at the bundle; nil if it can't be served with these settings.
 func (x *examination) model() *model.Bundle {
 	c := x.config
 	b, err := c.openModel()
@@ -148,14 +150,18 @@ func (x *examination) model() *model.Bundle {
 	} else {
 		list = append(list, finding("files", doctor.OK, "names, types and sizes are right; a start also compares every byte with its digest", ""))
 	}
-	if c.checkValues() == nil {
-		if err := c.checkBundle(b); err != nil {
-			list = append(list, finding("batch sizes", doctor.Fail, err.Error(), "set --buckets to batch sizes that the model has programs for"))
+	unfit := x.wrong
+	if unfit == nil {
+		if unfit = c.checkBundle(b); unfit != nil {
+			list = append(list, finding("batch sizes", doctor.Fail, unfit.Error(), "set --buckets to batch sizes that the model has programs for"))
 		} else {
 			list = append(list, finding("batch sizes", doctor.OK, fmt.Sprint(c.owner.BucketsFor(m)), ""))
 		}
 	}
 	x.report.Add("model", list...)
+	if unfit != nil {
+		return nil
+	}
 	return b
 }
 
@@ -169,11 +175,11 @@ func (x *examination) need(b *model.Bundle) *doctor.Need {
 	if x.server != nil {
 		n.ServerPID = x.server.PID
 	}
-	if b == nil || c.checkValues() != nil {
+	if b == nil {
 		return n
 	}
 	bytes, err := tables.SegmentBytes(b.Manifest)
-	if err != nil || c.checkBundle(b) != nil {
+	if err != nil {
 		return n
 	}
 	n.Known, n.Tables, n.Region = true, bytes, int64(c.geometry(b.Manifest).Bytes())

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"rankd/internal/config"
 )
 
 // State says how bad a finding is.
@@ -103,22 +105,11 @@ func (f *Finding) write(b *strings.Builder) {
 	}
 }
 
-// wrap breaks text at spaces and keeps its line breaks. An empty text has no lines.
+// wrap is config.Wrap that keeps line breaks. Lines without a word, and so an empty text, are left out.
 func wrap(text string, width int) (lines []string) {
-	for _, paragraph := range strings.Split(text, "\n") {
-		line := ""
-		for _, word := range strings.Fields(paragraph) {
-			if line != "" && len(line)+1+len(word) > width {
-				lines = append(lines, line)
-				line = ""
-			}
-			if line != "" {
-				line += " "
-			}
-			line += word
-		}
-		if line != "" {
-			lines = append(lines, line)
+	for paragraph := range strings.Lines(text) {
+		if strings.TrimSpace(paragraph) != "" {
+			lines = append(lines, config.Wrap(paragraph, width)...)
 		}
 	}
 	return lines

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -83,7 +84,7 @@ func space(dir string) (total, free int64, err error) {
 
 // merge tries it on one huge page of nameless memory.
 func merge() error {
-	f, err := hugemem.Create(contextOfProbe(), hugemem.Options{Name: "rankd-doctor", Size: hugemem.HugeSize, Want: hugemem.Collapse})
+	f, err := hugemem.Create(context.Background(), hugemem.Options{Name: "rankd-doctor", Size: hugemem.HugeSize, Want: hugemem.Collapse})
 	if err != nil {
 		return err
 	}

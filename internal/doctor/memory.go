@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -16,8 +15,6 @@ const (
 	frontendBytes = 25 << 20
 	ownerBytes    = 250 << 20
 )
-
-func contextOfProbe() context.Context { return context.Background() }
 
 // total is all memory that the server takes and that is not there yet.
 func (n *Need) total() int64 {

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -104,11 +103,11 @@ func (m *Machine) hugeMounts() Finding {
 	}
 	var found []string
 	for _, mount := range list {
-		option := slices.IndexFunc(mount.Options, func(o string) bool { return o == "huge=always" || o == "huge=within_size" })
-		if mount.Type != "tmpfs" || option < 0 {
+		option := hugemem.HugeOption(mount)
+		if option == "" {
 			continue
 		}
-		text := fmt.Sprintf("%s (%s", mount.Point, mount.Options[option])
+		text := fmt.Sprintf("%s (%s", mount.Point, option)
 		if total, free, err := m.Space(mount.Point); err == nil && total > 0 {
 			text += fmt.Sprintf(", %s of %s free", size(free), size(total))
 		}

@@ -10,10 +10,16 @@ import (
 	"rankd/internal/mounts"
 )
 
-// hugeTmpfs reports whether files of a mount get huge pages without asking.
-func hugeTmpfs(m mounts.Mount) bool {
-	return m.Type == "tmpfs" && (slices.Contains(m.Options, "huge=always") || slices.Contains(m.Options, "huge=within_size"))
+// HugeOption is the option by which files of a mount of tmpfs get huge pages without asking, or "".
+func HugeOption(m mounts.Mount) string {
+	i := slices.IndexFunc(m.Options, func(o string) bool { return o == "huge=always" || o == "huge=within_size" })
+	if m.Type != "tmpfs" || i < 0 {
+		return ""
+	}
+	return m.Options[i]
 }
+
+func hugeTmpfs(m mounts.Mount) bool { return HugeOption(m) != "" }
 
 // fsKind is the part of a filesystem that matters here.
 type fsKind struct {

@@ -18,9 +18,9 @@ func encode(dst []byte, d dtype.DType, x []float64) error {
 			le.PutUint32(dst[4*k:], math.Float32bits(float32(v)))
 		}
 	case dtype.Float16:
-		return encodeFloat16(dst, x)
+		return encodeHalf(dst, x, dtype.Float32ToFloat16, dtype.Float16ToFloat32, "float16 holds at most 65504; bfloat16 holds it")
 	case dtype.BFloat16:
-		return encodeBFloat16(dst, x)
+		return encodeHalf(dst, x, dtype.Float32ToBFloat16, dtype.BFloat16ToFloat32, "bfloat16 holds at most 3.3895e38")
 	case dtype.Int8:
 		return encodeInt8(dst, x)
 	default:
@@ -29,22 +29,12 @@ func encode(dst []byte, d dtype.DType, x []float64) error {
 	return nil
 }
 
-func encodeFloat16(dst []byte, x []float64) error {
+// encodeHalf writes elements of two bytes. A finite element that becomes infinite is refused with what the type holds.
+func encodeHalf(dst []byte, x []float64, narrow func(float32) uint16, widen func(uint16) float32, holds string) error {
 	for k, v := range x {
-		h := dtype.Float32ToFloat16(float32(v))
-		if math.IsInf(float64(dtype.Float16ToFloat32(h)), 0) && !math.IsInf(v, 0) {
-			return fmt.Errorf("element %d: got %g, float16 holds at most 65504; bfloat16 holds it", k, v)
-		}
-		le.PutUint16(dst[2*k:], h)
-	}
-	return nil
-}
-
-func encodeBFloat16(dst []byte, x []float64) error {
-	for k, v := range x {
-		h := dtype.Float32ToBFloat16(float32(v))
-		if math.IsInf(float64(dtype.BFloat16ToFloat32(h)), 0) && !math.IsInf(v, 0) {
-			return fmt.Errorf("element %d: got %g, bfloat16 holds at most 3.3895e38", k, v)
+		h := narrow(float32(v))
+		if math.IsInf(float64(widen(h)), 0) && !math.IsInf(v, 0) {
+			return fmt.Errorf("element %d: got %g, %s", k, v, holds)
 		}
 		le.PutUint16(dst[2*k:], h)
 	}
