@@ -3,10 +3,10 @@ package pjrt
 import (
 	"fmt"
 	"runtime"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	machine "rankd/internal/topology"
 )
 
 // pinning is the set of processors that the plugin's threads may use.
@@ -28,7 +28,7 @@ func plan(cpus []int, threads int) (p pinning, available int, err error) {
 		base.Zero()
 		for _, c := range cpus {
 			if c < 0 || c >= len(base)*64 || !current.IsSet(c) {
-				return p, 0, wrong("choose CPU %d: want some of those that this process may use, which are %s", c, ranges(&current))
+				return p, 0, wrong("choose CPU %d: want some of those that this process may use, which are %s", c, numbers(&current))
 			}
 			base.Set(c)
 		}
@@ -50,24 +50,14 @@ func CheckCPUs(cpus []int) error {
 	return err
 }
 
-// ranges writes a set of processors as "0-3,8".
-func ranges(set *unix.CPUSet) string {
-	var parts []string
-	for c := 0; c < len(set)*64; c++ {
-		if !set.IsSet(c) {
-			continue
-		}
-		first := c
-		for c+1 < len(set)*64 && set.IsSet(c+1) {
-			c++
-		}
-		if first == c {
-			parts = append(parts, strconv.Itoa(c))
-		} else {
-			parts = append(parts, fmt.Sprintf("%d-%d", first, c))
+// numbers lists a set of processors.
+func numbers(set *unix.CPUSet) (list machine.Set) {
+	for c := range len(set) * 64 {
+		if set.IsSet(c) {
+			list = append(list, c)
 		}
 	}
-	return strings.Join(parts, ",")
+	return list
 }
 
 // apply locks the calling goroutine to its thread and gives that thread the processors; undo gives back both. Threads that
