@@ -91,7 +91,7 @@ func storeExecutables(t *testing.T, b *model.Bundle, plugin string, buckets ...i
 			t.Fatal(err)
 		}
 	}
-	if _, err := f.Commit(); err != nil {
+	if _, err := f.Commit(nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {

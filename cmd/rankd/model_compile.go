@@ -18,7 +18,7 @@ import (
 // compileConfig is what a person may set about executables.
 type compileConfig struct {
 	ahead.Settings
-	Fresh bool `flag:"fresh" help:"drop the executables that the bundle has for other devices, plugins and options"`
+	Fresh bool `flag:"fresh" help:"drop the executables that the bundle has so far, also those for other batch sizes, devices, plugins and options"`
 }
 
 func newModelCompile() *cobra.Command {
@@ -37,7 +37,8 @@ v5p:2x2x1 and the like. A server uses the first chip; name as many as its host h
 
 An executable fits one version of the plugin, so install here the very file that serves there, and set
 XLA_FLAGS and LIBTPU_INIT_ARGS alike. Running it again replaces what is there for the same device,
-plugin and options. The bundle's other files stay as they are, and so does its manifest.`,
+plugin, options and batch sizes; executables of programs that the bundle no longer has go, all others
+stay. The bundle's other files stay as they are, and so does its manifest.`,
 		Example: `  rankd model compile demo
   rankd model compile demo --platform tpu --topology v6e:1x1
   rankd model check demo --no-run`,
@@ -76,8 +77,11 @@ func (c *compileConfig) run(ctx context.Context, dir string, progress, out io.Wr
 		bytes += x.Bytes
 	}
 	fmt.Fprintf(out, "stored %d executables, %s, in %s\n", len(report.Items), config.Bytes(bytes).Human(), b.Path(model.ExecutablesDir))
-	if report.Others > 0 {
-		fmt.Fprintf(out, "kept %d for other devices, plugins or options; --fresh drops them\n", report.Others)
+	if sizes := report.Kept.Buckets; len(sizes) > 0 {
+		fmt.Fprintf(out, "kept those of batch %s; --fresh drops them\n", listed(sizes))
+	}
+	if n := report.Kept.Others; n > 0 {
+		fmt.Fprintf(out, "kept %d for other devices, plugins or options; --fresh drops them\n", n)
 	}
 	return nil
 }
@@ -128,7 +132,12 @@ func checkExecutables(b *model.Bundle, out io.Writer) error {
 			target += " " + s.Target
 		}
 		fmt.Fprintf(out, "executables for %s (%s, %s %.12s): batch %s; digests are right\n",
-			target, s.Device, s.Plugin, s.Digest, strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Buckets), " ", ", "), "[]"))
+			target, s.Device, s.Plugin, s.Digest, listed(s.Buckets))
 	}
 	return nil
+}
+
+// listed are numbers as a person writes them: 1, 4, 32.
+func listed(numbers []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ", "), "[]")
 }

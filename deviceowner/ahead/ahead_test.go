@@ -66,7 +66,7 @@ func TestServerLoadsWhatWasCompiledAheadOfTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Items) != 3 || report.Others != 0 || !strings.HasPrefix(report.Target, "pjrt cpu") {
+	if len(report.Items) != 3 || report.Kept.Others != 0 || len(report.Kept.Buckets) != 0 || !strings.HasPrefix(report.Target, "pjrt cpu") {
 		t.Errorf("got %+v, want three entries for the cpu", report)
 	}
 	if len(told) != 4 || told[0].Target != report.Target {
@@ -93,11 +93,18 @@ func TestServerLoadsWhatWasCompiledAheadOfTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if compiled, _ := served(t, b, 1); compiled != 0 || again.Others != 0 && again.Others != 3 {
-		t.Errorf("for one thread: got %d compiles and %d entries for others", compiled, again.Others)
+	if compiled, _ := served(t, b, 1); compiled != 0 || again.Kept.Others != 0 && again.Kept.Others != 3 {
+		t.Errorf("for one thread: got %d compiles, and %+v of before", compiled, again.Kept)
 	}
-	o.Fresh, o.Settings.Buckets = true, []int{4}
-	if again, err = Run(t.Context(), o); err != nil || again.Others != 0 {
+	o.Settings.Buckets = []int{4}
+	if again, err = Run(t.Context(), o); err != nil || !slices.Equal(again.Kept.Buckets, []int{1, 32}) || len(again.Items) != 1 {
+		t.Fatalf("one batch size once more: got %+v, %v, want the others kept", again, err)
+	}
+	if compiled, _ := served(t, b, 1); compiled != 0 {
+		t.Errorf("one batch size once more: got %d compiles, want all from the bundle", compiled)
+	}
+	o.Fresh = true
+	if again, err = Run(t.Context(), o); err != nil || again.Kept.Others != 0 || len(again.Kept.Buckets) != 0 {
 		t.Fatalf("fresh: got %+v, %v", again, err)
 	}
 	if compiled, sources := served(t, b, 1); compiled != 2 || sources[1] != pjrt.SourceBundle {

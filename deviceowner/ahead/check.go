@@ -58,13 +58,20 @@ func checkItem(b *model.Bundle, shelf *execache.Shelf, x execache.Item) error {
 	if _, err := shelf.Read(x); err != nil {
 		return err
 	}
-	text, err := b.ProgramText(x.Key.Bucket)
-	if err != nil {
+	if err := checkProgram(b, x.Key); err != nil {
 		return fmt.Errorf("check executable %q: %w", filepath.Join(shelf.Dir(), x.File), err)
 	}
-	if got, want := x.Key.Program, pjrt.ProgramDigest(text); got != want {
-		return fmt.Errorf("check executable %q: got program %s, want %s, the bundle's for %d rows: compile it again",
-			filepath.Join(shelf.Dir(), x.File), got, want, x.Key.Bucket)
+	return nil
+}
+
+// checkProgram says whether a key is that of the bundle's own program.
+func checkProgram(b *model.Bundle, k execache.Key) error {
+	text, err := b.ProgramText(k.Bucket)
+	if err != nil {
+		return err
+	}
+	if got, want := k.Program, pjrt.ProgramDigest(text); got != want {
+		return fmt.Errorf("got program %s, want %s, the bundle's for %d rows: compile it again", got, want, k.Bucket)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 type Options struct {
 	Bundle   *model.Bundle
 	Settings Settings
-	// Fresh drops what the bundle has for other targets too.
+	// Fresh drops what the bundle has for other targets and batch sizes too.
 	Fresh bool
 	// Command is the child's program and arguments for settings that may name the plugin more exactly than Settings does. It
 	// calls Child with descriptor EventFD.
@@ -45,7 +45,7 @@ const tellEvery = 10 * time.Second
 type Report struct {
 	Target string
 	Items  []execache.Item
-	Others int // entries of the bundle for other targets
+	Kept   execache.Kept // what the bundle had before and still has
 }
 
 // Run compiles the programs of a bundle and stores them there (I1). Its error says what the plugin said, or how its process ended.
@@ -81,7 +81,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	report.Others, err = filler.Commit()
+	report.Kept, err = filler.Commit(func(k execache.Key) bool { return checkProgram(o.Bundle, k) == nil })
 	return report, err
 }
 

@@ -34,7 +34,7 @@ func shipped(t *testing.T, dir string, buckets []int, change func(*execache.Key)
 			t.Fatal(err)
 		}
 	}
-	if _, err := f.Commit(); err != nil {
+	if _, err := f.Commit(nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {

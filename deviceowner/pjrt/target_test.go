@@ -61,7 +61,7 @@ func shelve(t *testing.T, plugin string, id identity, buckets ...int) (dir strin
 			t.Fatal(err)
 		}
 	}
-	if _, err := f.Commit(); err != nil {
+	if _, err := f.Commit(nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {

@@ -82,26 +82,51 @@ func (f *Filler) Add(model, plugin, target string, k Key, image []byte) (Item, e
 	return x, nil
 }
 
-// Commit lists what was added in place of all that was there for the same device, plugin and options, and removes files that the
-// list does not name. Entries for others stay, unless the filler is fresh. It returns how many those are.
-func (f *Filler) Commit() (others int, err error) {
+// Kept is what Commit left in the list beside what was added.
+type Kept struct {
+	Buckets []int // batch sizes for the same device, plugin and options, ascending
+	Others  int   // entries for others
+}
+
+// Commit lists what was added, in place of what was there for the same device, plugin, options and batch size, and removes files
+// that the list does not name. Other batch sizes for the same stay if current says that their program is the one of today; nil:
+// none is. Entries for other devices, plugins and options stay. A fresh filler keeps nothing.
+func (f *Filler) Commit(current func(Key) bool) (kept Kept, err error) {
 	target := func(k Key) Key {
 		k.Program, k.Bucket = "", 0
 		return k
 	}
-	replaced := map[Key]bool{}
+	targets, replaced := map[Key]bool{}, map[Key]bool{}
 	for _, x := range f.added {
-		replaced[target(x.Key)] = true
+		k := target(x.Key)
+		targets[k] = true
+		k.Bucket = x.Key.Bucket
+		replaced[k] = true
 	}
-	kept := slices.DeleteFunc(slices.Clone(f.items), func(x Item) bool { return f.fresh || replaced[target(x.Key)] })
-	l := list{listVersion, append(kept, f.added...)}
+	var items []Item
+	for _, x := range f.items {
+		k := target(x.Key)
+		same := targets[k]
+		k.Bucket = x.Key.Bucket
+		switch {
+		case f.fresh || replaced[k] || same && (current == nil || !current(x.Key)):
+			continue
+		case same:
+			kept.Buckets = append(kept.Buckets, x.Key.Bucket)
+		default:
+			kept.Others++
+		}
+		items = append(items, x)
+	}
+	slices.Sort(kept.Buckets)
+	l := list{listVersion, append(items, f.added...)}
 	text, _ := json.MarshalIndent(l, "", "  ") // strings and numbers always have a form
 	if err := writeFile(f.root, ListFile, 0o644, text, []byte("\n")); err != nil {
-		return 0, fmt.Errorf("list executables %q: %w", f.dir, err)
+		return Kept{}, fmt.Errorf("list executables %q: %w", f.dir, err)
 	}
 	f.items, f.added, f.fresh = l.Executables, nil, false
 	f.tidy()
-	return len(kept), nil
+	return kept, nil
 }
 
 // tidy removes entries that are not listed, and what killed fillers left: nobody else is one now.

@@ -8,12 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// fill adds an entry for each key, whose image is its program.
-func fill(t *testing.T, dir string, fresh bool, keys ...Key) (others int) {
+// fill adds an entry for each key, whose image is its program. Programs "a" and "b" are those of today.
+func fill(t *testing.T, dir string, fresh bool, keys ...Key) (kept Kept) {
 	t.Helper()
 	f, err := Fill(dir, fresh)
 	if err != nil {
@@ -25,10 +26,10 @@ func fill(t *testing.T, dir string, fresh bool, keys ...Key) (others int) {
 			t.Fatal(err)
 		}
 	}
-	if others, err = f.Commit(); err != nil {
+	if kept, err = f.Commit(func(k Key) bool { return k.Program == "a" || k.Program == "b" }); err != nil {
 		t.Fatal(err)
 	}
-	return others
+	return kept
 }
 
 func closeIt(t *testing.T, c interface{ Close() error }) {
@@ -177,8 +178,8 @@ func TestListsThatCannotBeTrustedAreRefused(t *testing.T) {
 			if _, err := Fill(dir, false); !errors.Is(err, ErrUnusable) {
 				t.Errorf("fill: got %v, want ErrUnusable", err)
 			}
-			if others := fill(t, dir, true, keyOf("b", 2)); others != 0 && name != "others write" {
-				t.Errorf("fresh: got %d others", others)
+			if kept := fill(t, dir, true, keyOf("b", 2)); (kept.Others != 0 || kept.Buckets != nil) && name != "others write" {
+				t.Errorf("fresh: got %+v kept", kept)
 			}
 			if s := openTestShelf(t, dir); len(s.Items()) != 1 {
 				t.Errorf("fresh: got %d entries, want the new one", len(s.Items()))
@@ -217,22 +218,25 @@ func TestI2ShelvesOfOthersAreRefused(t *testing.T) {
 	}
 }
 
-func TestCommitReplacesWhatIsOfTheSameTarget(t *testing.T) {
+func TestCommitReplacesWhatIsOfTheSameTargetAndBatchSize(t *testing.T) {
 	dir := shelfDir(t)
 	elsewhere := keyOf("a", 1)
 	elsewhere.Device = "other kind"
-	fill(t, dir, false, keyOf("a", 1), keyOf("a", 2), elsewhere)
-	if others := fill(t, dir, false, keyOf("b", 1)); others != 1 {
-		t.Errorf("got %d entries for others, want 1", others)
+	fill(t, dir, false, keyOf("a", 1), keyOf("a", 2), keyOf("a", 3), keyOf("gone", 4), elsewhere)
+	kept := fill(t, dir, false, keyOf("b", 1))
+	if kept.Others != 1 || !slices.Equal(kept.Buckets, []int{2, 3}) {
+		t.Errorf("got %+v kept, want batch sizes 2 and 3, and one entry for others", kept)
 	}
 	s := openTestShelf(t, dir)
-	for k, want := range map[Key]bool{elsewhere: true, keyOf("b", 1): true, keyOf("a", 1): false, keyOf("a", 2): false} {
+	for k, want := range map[Key]bool{
+		elsewhere: true, keyOf("b", 1): true, keyOf("a", 1): false, keyOf("a", 2): true, keyOf("a", 3): true, keyOf("gone", 4): false,
+	} {
 		if _, _, err := s.Load(k); (err == nil) != want {
 			t.Errorf("%s, %d rows: got %v, want there %v", k.Program, k.Bucket, err, want)
 		}
 	}
-	if got := files(t, dir); len(got) != 3 {
-		t.Errorf("got files %v, want two entries and the list", got)
+	if got := files(t, dir); len(got) != 5 {
+		t.Errorf("got files %v, want four entries and the list", got)
 	}
 	fill(t, dir, true, keyOf("b", 1))
 	if got := files(t, dir); len(got) != 2 {
