@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -40,6 +41,9 @@ func Run(ctx context.Context, b *model.Bundle, o Options) (_ *model.Bundle, _ *R
 	if err := retype(m.Tables, &o); err != nil {
 		return nil, nil, err
 	}
+	if err := apart(b.Dir, o.Dir); err != nil {
+		return nil, nil, err
+	}
 	if err := b.VerifyDigests(ctx, nil); err != nil { // the new bundle has digests of its own, which would make broken bytes good ones
 		return nil, nil, err
 	}
@@ -62,13 +66,23 @@ func Run(ctx context.Context, b *model.Bundle, o Options) (_ *model.Bundle, _ *R
 	return made, r, err
 }
 
-// retype sets the row type of the tables that were named.
+// retype sets the row type of the tables that were named; of all, if none was. Tables whose rows would not get fewer bytes keep
+// theirs, or are refused if they were named.
 func retype(list []model.Table, o *Options) error {
 	var known []string
+	changed := false
 	for i := range list {
-		known = append(known, list[i].Name)
-		if len(o.Tables) == 0 || slices.Contains(o.Tables, list[i].Name) {
-			list[i].RowDType = o.To
+		t := &list[i]
+		known = append(known, t.Name)
+		named := slices.Contains(o.Tables, t.Name)
+		if !named && len(o.Tables) > 0 {
+			continue
+		}
+		before, after := model.RowBytes(t.RowDType, t.Dim), model.RowBytes(o.To, t.Dim)
+		if after < before {
+			t.RowDType, changed = o.To, true
+		} else if named {
+			return fmt.Errorf("quantize: table %q: got rows of %d bytes as %v from %d as %v, want fewer bytes", t.Name, after, o.To, before, t.RowDType)
 		}
 	}
 	for _, name := range o.Tables {
@@ -76,7 +90,35 @@ func retype(list []model.Table, o *Options) error {
 			return fmt.Errorf("quantize: got table %q, the model has %s", name, strings.Join(known, ", "))
 		}
 	}
+	if !changed {
+		return fmt.Errorf("quantize: no table gets fewer bytes a row as %v", o.To)
+	}
 	return nil
+}
+
+// apart refuses a new bundle in the old one, whose files it would be among.
+func apart(old, made string) error {
+	within, err := filepath.Rel(real(old), real(made))
+	if err == nil && within != ".." && !strings.HasPrefix(within, ".."+string(filepath.Separator)) {
+		return fmt.Errorf("quantize: got the new bundle %q in the old one %q, want a place outside", made, old)
+	}
+	return nil
+}
+
+// real is a path without symbolic links, as far as it exists.
+func real(path string) string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	if p, err := filepath.EvalSymlinks(path); err == nil {
+		return p
+	}
+	parent := filepath.Dir(path)
+	if parent == path {
+		return path
+	}
+	return filepath.Join(real(parent), filepath.Base(path))
 }
 
 // tables writes all table files; one may hold several tables.
@@ -126,6 +168,10 @@ func convert(out io.Writer, b *model.Bundle, m *model.Manifest, i int, e *TableE
 		}
 		model.Row(is, to, row)
 		for k, v := range was {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				e.NotFinite++
+				continue
+			}
 			d := is[k] - v
 			e.Max = max(e.Max, math.Abs(d))
 			squares, scale = squares+d*d, scale+v*v
@@ -137,7 +183,7 @@ func convert(out io.Writer, b *model.Bundle, m *model.Manifest, i int, e *TableE
 			p.Add((n%1024 + 1) * int64(width))
 		}
 	}
-	elements := float64(rows) * float64(dim)
+	elements := max(float64(rows)*float64(dim)-float64(e.NotFinite), 1)
 	e.Name, e.From, e.To, e.Rows = m.Tables[i].Name, from, to, rows
 	e.BytesBefore, e.BytesAfter = b.Manifest.Tables[i].Bytes(), m.Tables[i].Bytes()
 	e.RMS, e.Scale = math.Sqrt(squares/elements), math.Sqrt(scale/elements)

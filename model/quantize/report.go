@@ -22,6 +22,7 @@ type TableError struct {
 	Rows        int64
 	BytesBefore int64
 	BytesAfter  int64
+	NotFinite   int64   // elements of the original that are NaN or infinite; they stay so, and the figures below leave them out
 	Max         float64 // largest |difference| of an element
 	RMS         float64 // root of the mean square difference
 	Scale       float64 // root of the mean square of the original's elements
@@ -70,10 +71,19 @@ func (r *Report) Write(out io.Writer) error {
 	var before, after int64
 	for _, t := range r.Tables {
 		before, after = before+t.BytesBefore, after+t.BytesAfter
-		fmt.Fprintf(w, "%s\t%d\t%v > %v\t%d > %d\t%.3g\t%.3g\t%.3g\n", t.Name, t.Rows, t.From, t.To, t.BytesBefore, t.BytesAfter, t.Max, t.RMS, t.Scale)
+		types := fmt.Sprintf("%v > %v", t.From, t.To)
+		if t.From == t.To {
+			types = fmt.Sprintf("%v, as before", t.From)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t%d > %d\t%.3g\t%.3g\t%.3g\n", t.Name, t.Rows, types, t.BytesBefore, t.BytesAfter, t.Max, t.RMS, t.Scale)
 	}
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	for _, t := range r.Tables {
+		if t.NotFinite > 0 {
+			fmt.Fprintf(out, "table %s: %d elements are NaN or infinite, before and now; the errors leave them out\n", t.Name, t.NotFinite)
+		}
 	}
 	fmt.Fprintf(out, "tables: %d bytes before, %d now (%.2f of it)\n", before, after, float64(after)/float64(max(before, 1)))
 	if s := r.Scores; s == nil {
