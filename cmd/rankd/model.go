@@ -75,10 +75,10 @@ func (c *createConfig) run(ctx context.Context, dir string, progress, out io.Wri
 	if err != nil {
 		return err // the flag was checked
 	}
-	line := newProgressLine(progress, "writing "+dir)
+	line, golden := newProgressLine(progress, "writing "+dir), newProgressLine(progress, "scoring golden requests")
 	b, err := demo.Create(ctx, demo.Options{
 		Dir: dir, Seed: uint64(c.Seed), MaxVocab: c.MaxVocab, MaxBatch: c.MaxBatch, Golden: c.Golden, Small: c.Small, Pooled: pooled,
-		Progress: line.bytes,
+		Progress: line.bytes, Scored: golden.count,
 	})
 	line.end()
 	if errors.Is(err, fs.ErrExist) {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -33,6 +34,13 @@ func newProgressLine(out io.Writer, what string) *progressLine {
 
 // bytes may be called from any goroutine.
 func (p *progressLine) bytes(done, total int64) {
+	p.share(done, total, config.Bytes(total).Human())
+}
+
+// count is bytes for things that are no bytes.
+func (p *progressLine) count(done, total int64) { p.share(done, total, strconv.FormatInt(total, 10)) }
+
+func (p *progressLine) share(done, total int64, all string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -44,7 +52,7 @@ func (p *progressLine) bytes(done, total int64) {
 	if p.rewrites {
 		end = "\r"
 	}
-	fmt.Fprintf(p.out, "%s: %3d %% of %s, %.0f s%s", p.what, 100*done/total, config.Bytes(total).Human(), now.Sub(p.began).Seconds(), end)
+	fmt.Fprintf(p.out, "%s: %3d %% of %s, %.0f s%s", p.what, 100*done/total, all, now.Sub(p.began).Seconds(), end)
 }
 
 // end clears a line that was rewritten.

@@ -35,6 +35,8 @@ type Options struct {
 
 	// Progress, if not nil, is called with the bytes written so far and in all (tables and weights). Calls may overlap.
 	Progress func(done, total int64)
+	// Scored, if not nil, is called with the golden requests scored so far and in all. Calls may overlap.
+	Scored func(done, total int64)
 }
 
 func (o *Options) setDefaults() {
@@ -194,7 +196,12 @@ func (o *Options) addGolden(ctx context.Context, w *model.Writer, m *model.Manif
 	if err != nil {
 		return err
 	}
-	return addGolden(ctx, w, m, network.Forward, goldenExamples(m, o.Seed, o.Golden))
+	meter := &model.Meter{Report: o.Scored, Total: int64(o.Golden)}
+	forward := func(pooled [][]float64, dense [][]float32) []float64 {
+		defer meter.Add(1)
+		return network.Forward(pooled, dense)
+	}
+	return addGolden(ctx, w, m, forward, goldenExamples(m, o.Seed, o.Golden))
 }
 
 func addGolden(ctx context.Context, w *model.Writer, m *model.Manifest, network reference.Network, examples []reference.Example) error {
