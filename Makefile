@@ -111,8 +111,8 @@ bench: $(PLUGIN) ## measure on this machine, under an hour each: BENCH_PARTS="si
 # NumPy, torch and FBGEMM, which lookups are compared with: about 7 GB of packages.
 LOOKUP_VENV := $(BUILD)/bench/lookup-venv
 .PHONY: bench-micro
-bench-micro: $(PLUGIN) $(LOOKUP_VENV)/.installed ## benchmarks of parts, each beside its baseline, about 15 minutes: bench/results/micro.json and micro.md
-	RANKD_REQUIRE_PLUGIN=1 go run ./bench/micro --python $(LOOKUP_VENV)/bin/python
+bench-micro: $(PLUGIN) $(LOOKUP_VENV)/.installed ## benchmarks of parts, each beside its baseline, about 15 minutes: bench/results/micro.json and micro.md (MICRO_FLAGS=--help)
+	RANKD_REQUIRE_PLUGIN=1 go run ./bench/micro --python $(LOOKUP_VENV)/bin/python $(MICRO_FLAGS)
 
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 BENCH_PKGS ?= ./tables ./shmring ./deviceowner ./frontend/...

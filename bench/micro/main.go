@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -25,7 +27,9 @@ type results struct {
 	Schema  int                   `json:"schema"`
 	CPU     int                   `json:"cpu"`
 	Repeats int                   `json:"repeats"`
-	Figures map[string]*figure    `json:"figures"` // by "package Benchmark/name unit"
+	Quick   bool                  `json:"quick,omitempty"` // one short run with small tables: the figures say only that it works
+	Load    float64               `json:"load_average"`    // of the last minute, before anything was measured
+	Figures map[string]*figure    `json:"figures"`         // by "package Benchmark/name unit"
 	Python  *pythonResults        `json:"python,omitempty"`
 	Table   map[string][]compared `json:"table"`
 }
@@ -48,7 +52,15 @@ func main() {
 
 func run(ctx context.Context, o *options) error {
 	list := parts(o)
-	r := &results{Schema: 1, CPU: o.cpu, Repeats: o.repeats, Figures: map[string]*figure{}}
+	busy, err := loadAverage()
+	if err != nil {
+		return err
+	}
+	r := &results{Schema: 1, CPU: o.cpu, Repeats: o.repeats, Quick: o.quick, Load: busy, Figures: map[string]*figure{}}
+	fmt.Fprintf(os.Stderr, "load average %.2f; whatever else runs on this machine is in the figures\n", busy)
+	if o.quick {
+		fmt.Fprintln(os.Stderr, quickWarning)
+	}
 	dir, err := os.MkdirTemp("", "rankd-micro-")
 	if err != nil {
 		return err
@@ -78,6 +90,18 @@ func run(ctx context.Context, o *options) error {
 	}
 	r.Table = table(r)
 	return errors.Join(r.write(o.out), r.print(os.Stdout))
+}
+
+const quickWarning = "quick: one short run with small tables. The figures say only that it works."
+
+// loadAverage is the mean number of runnable threads over the last minute.
+func loadAverage() (float64, error) {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0, err
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	return strconv.ParseFloat(first, 64)
 }
 
 // write puts micro.json and micro.md into the folder.

@@ -70,7 +70,7 @@ func (r *results) against(name, ours, theirs string) baseline {
 	return b
 }
 
-const sections = 5
+const sections = 6
 
 var titles = [sections]string{
 	"Lookups, time an example, one core",
@@ -78,6 +78,7 @@ var titles = [sections]string{
 	"Device owner",
 	"Calls to the device (CPU plugin; the program does next to nothing unless said)",
 	"Decoding a request of one example",
+	"From the request's bytes to its scores, one example, without transport; 64 at once, a device that takes no time",
 }
 
 // table makes all comparisons, by title.
@@ -102,6 +103,10 @@ func table(r *results) map[string][]compared {
 	pair(4, "rankd.v1", "frontend/wire BenchmarkDecode/native ns/op", "protobuf's generated code", "frontend/wire BenchmarkDecode/native/generated ns/op")
 	for _, form := range []string{"raw", "typed"} {
 		add(4, r.row("KServe v2, "+form+" contents", "ns", "frontend/wire BenchmarkDecode/"+form+" ns/op"))
+	}
+	add(5, r.row("rankd.v1", "ns", "frontend BenchmarkScoreUnary ns/op"))
+	if key := "frontend BenchmarkScoreUnary allocs/op"; r.Figures[key] != nil {
+		add(5, r.row("the same, allocations", allocations, key))
 	}
 	return t
 }
@@ -152,6 +157,10 @@ func (r *results) print(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Benchmarks of parts\n\nMedians of %d runs on processor %d, all in turns; a ratio is the median of those of the runs, with the smallest and the largest.\n"+
 		"One above 1 means that rankd is faster.\n", r.Repeats, r.CPU)
+	if r.Quick {
+		b.WriteString("\n**" + quickWarning + "**\n\n")
+	}
+	fmt.Fprintf(&b, "Load average before: %.2f.\n", r.Load)
 	if p := r.Python; p != nil {
 		var versions []string
 		for _, name := range slices.Sorted(maps.Keys(p.Versions)) {
@@ -198,8 +207,14 @@ func (r *results) print(out io.Writer) error {
 	return err
 }
 
+// allocations is the unit of a figure that may be 0.
+const allocations = "allocations"
+
 // quantity prints three figures or more.
 func quantity(v float64, unit string) string {
+	if unit == allocations {
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
 	if v == 0 {
 		return "–"
 	}
