@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"rankd/internal/config"
 )
@@ -19,11 +21,31 @@ func main() {
 	if errors.As(err, &coded) {
 		code = coded.code
 	}
-	if errors.Is(err, context.Canceled) {
-		err = fmt.Errorf("interrupted: %w", err)
-	}
-	fmt.Fprintln(os.Stderr, "rankd:", err)
+	fmt.Fprintln(os.Stderr, "rankd:", errorText(err))
 	os.Exit(int(code))
+}
+
+// errorText is what a person reads of an error: each line once, however many parts of a command ran into the same, and an interruption
+// as what was interrupted.
+func errorText(err error) string {
+	var lines []string
+	for line := range strings.Lines(err.Error()) {
+		line = strings.TrimSuffix(line, "\n")
+		if errors.Is(err, context.Canceled) {
+			line = strings.TrimSuffix(strings.TrimSuffix(line, context.Canceled.Error()), ": ")
+		}
+		if line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	text := strings.Join(lines, "\n")
+	switch {
+	case !errors.Is(err, context.Canceled):
+		return text
+	case text == "":
+		return "interrupted"
+	}
+	return "interrupted: " + text
 }
 
 // exitError is an error with an exit code of its own.
