@@ -40,6 +40,30 @@ func TestI1SettingsTakeTurns(t *testing.T) {
 	}
 }
 
+func TestRoundsOfAnInterruptedRunAreNotMadeAgain(t *testing.T) {
+	now := func() []*Table {
+		return []*Table{{Name: "x", Loads: []Load{{4, 1}}, Settings: []Setting{{Name: "a"}, {Name: "b"}, {Name: "c", Flags: []string{"--new"}}}}}
+	}
+	before := &File{Tables: now()}
+	run := func(n int) []*load.Result { return make([]*load.Result, n) }
+	before.Tables[0].Settings[0].Results, before.Tables[0].Settings[1].Results, before.Tables[0].Settings[2].Results = run(2), run(1), run(2)
+	before.Tables[0].Settings[2].Flags = []string{"--old"}
+	tables := now()
+	Resume(tables, before)
+	var order []string
+	_, err := Run(context.Background(), Options{
+		Tables: tables, Rounds: 2,
+		Start: func(_ context.Context, s *Setting) (*launch.Server, error) {
+			order = append(order, s.Name)
+			return nil, errors.New("not now")
+		},
+		Done: func(*File) error { return nil },
+	})
+	if got := strings.Join(order, ""); err != nil || got != "cb" {
+		t.Errorf("got order %q, %v, want c, whose flags are others, and the second round of b", got, err)
+	}
+}
+
 func TestInterruptionEndsTheRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	n := 0

@@ -2,11 +2,9 @@ package ablation
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"time"
+	"slices"
 
 	"rankd/bench/exam"
 	"rankd/bench/launch"
@@ -16,7 +14,7 @@ import (
 
 // Options say how settings are measured.
 type Options struct {
-	Tables []*Table
+	Tables []*Table // of an earlier run those that were measured in part: whole rounds of a setting are not made again
 	Rounds int
 	// Start starts a server with a setting.
 	Start    func(ctx context.Context, s *Setting) (*launch.Server, error)
@@ -34,7 +32,7 @@ func Run(ctx context.Context, o Options) (*File, error) {
 		for round := range o.Rounds {
 			for i := range t.Settings {
 				s := &t.Settings[(i+round)%len(t.Settings)] // I1
-				if s.Error != "" {
+				if s.Error != "" || len(s.Results) > round*len(t.Loads) {
 					continue
 				}
 				if o.Progress != nil {
@@ -59,6 +57,24 @@ func Run(ctx context.Context, o Options) (*File, error) {
 	return f, nil
 }
 
+// Resume gives tables what an interrupted run has measured of the same settings. Settings that did not run are tried again.
+func Resume(list []*Table, before *File) {
+	for _, t := range list {
+		for _, old := range before.Tables {
+			if old.Name != t.Name || !slices.Equal(old.Loads, t.Loads) {
+				continue
+			}
+			for i := range t.Settings {
+				s := &t.Settings[i]
+				n := slices.IndexFunc(old.Settings, func(x Setting) bool { return x.Name == s.Name && slices.Equal(x.Flags, s.Flags) && x.Small == s.Small })
+				if n >= 0 {
+					s.Pages, s.MemoryMiB, s.Results = old.Settings[n].Pages, old.Settings[n].MemoryMiB, old.Settings[n].Results
+				}
+			}
+		}
+	}
+}
+
 type wrongReplies struct{ error }
 
 func (o *Options) measure(ctx context.Context, t *Table, s *Setting, round int) (err error) {
@@ -67,14 +83,17 @@ func (o *Options) measure(ctx context.Context, t *Table, s *Setting, round int) 
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
-	if s.Pages, err = pages(ctx, server.HTTP); err != nil {
+	status, err := server.Status(ctx)
+	if err != nil {
 		return err
 	}
+	s.Pages = status.Tables.Pages // I2
 	m, err := monitor.Start(server.PID, monitor.Interval)
 	if err != nil {
 		return err
 	}
 	defer m.Stop()
+	var results []*load.Result
 	for _, point := range t.Loads {
 		l := o.Load
 		l.Target, l.Mode, l.Callers, l.Seed, l.CPU = server.Target, load.Closed, point.Callers, uint64(round+1), m.CPU
@@ -89,35 +108,11 @@ func (o *Options) measure(ctx context.Context, t *Table, s *Setting, round int) 
 			return &wrongReplies{fmt.Errorf("%d replies were wrong: %s", r.Mismatches, r.FirstMismatch)}
 		}
 		r.Seconds = nil // a line in a table needs none
-		s.Results = append(s.Results, r)
+		results = append(results, r)
 	}
+	s.Results = append(s.Results, results...) // a round whole or not at all
 	if r, err := m.Memory("end"); err == nil {
 		s.MemoryMiB = max(s.MemoryMiB, float64(r.Bytes())/(1<<20))
 	}
 	return nil
-}
-
-// pages asks the server what its tables lie on (I2).
-func pages(ctx context.Context, address string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/statusz?format=json", nil)
-	if err != nil {
-		return "", fmt.Errorf("read status page: %w", err)
-	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	r, err := client.Do(request)
-	if err != nil {
-		return "", fmt.Errorf("read status page: %w", err)
-	}
-	defer r.Body.Close()
-	var page struct {
-		Tables struct {
-			Pages string `json:"pages"`
-		} `json:"tables"`
-	}
-	if err := json.NewDecoder(r.Body).Decode(&page); err != nil {
-		return "", fmt.Errorf("read status page: %w", err)
-	}
-	return page.Tables.Pages, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"rankd/bench/load"
@@ -19,9 +20,22 @@ type File struct {
 // Server is one server, or one policy of it.
 type Server struct {
 	Name       string     `json:"name"`
-	Flags      []string   `json:"flags,omitempty"` // that it was started with
+	Flags      []string   `json:"flags,omitempty"`     // that it was started with
+	Frontends  []int      `json:"frontends,omitempty"` // of each of its processes that share the load; none: not known
 	Capacities []Capacity `json:"capacities"`
 	Points     []Point    `json:"points"`
+}
+
+// Processes are the numbers of frontends for a table.
+func (s *Server) Processes() string {
+	switch n := len(s.Frontends); n {
+	case 0:
+		return "–"
+	case 1:
+		return strconv.Itoa(s.Frontends[0])
+	default:
+		return fmt.Sprintf("%d × %d", n, s.Frontends[0])
+	}
 }
 
 // NewFile starts an empty one.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"rankd/bench/exam"
@@ -20,6 +21,8 @@ type Options struct {
 	// Load is what the loads have in common: connections, threads, duration.
 	Load     load.Options
 	Requests func(rows int) (*exam.Requests, error)
+	Before   []Scenario          // that were whole in an interrupted run, and are not made again
+	Done     func(f *File) error // is told after each scenario
 	Progress func(text string)
 }
 
@@ -80,6 +83,10 @@ func plans() []plan {
 func Run(ctx context.Context, o Options) (*File, error) {
 	f := &File{Schema: load.Schema}
 	for _, p := range plans() {
+		if i := slices.IndexFunc(o.Before, func(s Scenario) bool { return s.Name == p.name }); i >= 0 {
+			f.Scenarios = append(f.Scenarios, o.Before[i])
+			continue
+		}
 		if o.Progress != nil {
 			o.Progress(p.name + ": " + p.what)
 		}
@@ -88,6 +95,11 @@ func Run(ctx context.Context, o Options) (*File, error) {
 			return f, fmt.Errorf("overload server: %s: %w", p.name, err)
 		}
 		f.Scenarios = append(f.Scenarios, *s)
+		if o.Done != nil {
+			if err := o.Done(f); err != nil {
+				return f, err
+			}
+		}
 	}
 	return f, nil
 }

@@ -184,7 +184,7 @@ const stateName = "suite.json"
 
 // hasResults reports whether something was measured: what a folder without results was to hold binds nobody.
 func hasResults(dir string) bool {
-	for _, pattern := range []string{"*/*.json", "*.json.made", "*.json"} {
+	for _, pattern := range []string{"*/*.json", "*.json.made", "*.json.begun", "*.json"} {
 		found, _ := filepath.Glob(filepath.Join(dir, pattern)) // the patterns are right
 		if slices.ContainsFunc(found, func(path string) bool {
 			name := filepath.Base(path)
@@ -202,7 +202,7 @@ func removeResults(dir string) error {
 	for _, a := range arms {
 		errs = append(errs, os.RemoveAll(filepath.Join(dir, a.name)))
 	}
-	for _, pattern := range []string{"*.json", "*.json.made", "*.svg", "REPORT.md", environmentName} {
+	for _, pattern := range []string{"*.json", "*.json.made", "*.json.begun", "*.svg", "REPORT.md", environmentName} {
 		found, _ := filepath.Glob(filepath.Join(dir, pattern)) // the patterns are right
 		for _, path := range found {
 			errs = append(errs, os.Remove(path))

@@ -31,6 +31,7 @@ type pacedConfig struct {
 	Duration    time.Duration `flag:"duration" min:"100ms" help:"time that counts, a run"`
 	Warmup      time.Duration `flag:"warmup" min:"0s" help:"time before it that does not count"`
 	JSON        string        `flag:"json" unit:"file" help:"file for the results"`
+	Resume      bool          `flag:"resume" hidden:"true" help:"keep what the file has of an interrupted run with the same flags, and measure only the rest"`
 }
 
 // options are those of a run against a target.
@@ -134,12 +135,15 @@ func (c *capacityConfig) run(ctx context.Context, e *examConfig, p *pacedConfig,
 		return err
 	}
 	file := capacity.NewFile(c.PricePerHour)
+	if err := p.resumed(file); err != nil {
+		return err
+	}
 	if c.Target != "" {
 		var pids []int
 		if pid := findServer(c.ServerPID, c.Target); pid != 0 {
 			pids = []int{pid}
 		}
-		err = c.measure(ctx, file, "target", nil, p.options(c.Target, requests), pids, objectives, progress)
+		err = c.measure(ctx, file, capacity.Server{Name: "target"}, p.options(c.Target, requests), pids, objectives, progress)
 	} else {
 		err = c.policies(ctx, file, e, p, requests, objectives, progress)
 	}
@@ -161,7 +165,7 @@ func (c *capacityConfig) sets(e *examConfig, p *pacedConfig) ([]serverSet, error
 	}
 	for _, n := range c.Connects {
 		list = append(list, serverSet{
-			name: fmt.Sprintf("%s, %d connections", c.Batching[0], n), flags: []string{"--batching=" + c.Batching[0]}, cpus: [][]int{p.ServerCPUs}, connections: n,
+			name: c.Batching[0] + ", " + connections(n), flags: []string{"--batching=" + c.Batching[0]}, cpus: [][]int{p.ServerCPUs}, connections: n,
 		})
 	}
 	if !c.Halves {
@@ -214,8 +218,18 @@ func (c *capacityConfig) policies(ctx context.Context, file *capacity.File, e *e
 		return err
 	}
 	for _, set := range sets {
+		if slices.ContainsFunc(file.Servers, func(s capacity.Server) bool { return s.Name == set.name && len(s.Capacities) == len(objectives) }) {
+			fmt.Fprintf(progress, "%s: was measured before\n", set.name)
+			continue
+		}
+		file.Servers = slices.DeleteFunc(file.Servers, func(s capacity.Server) bool { return s.Name == set.name }) // in part only
 		if err := c.measureSet(ctx, file, set, binary, e, p, requests, objectives, progress); err != nil {
 			return err
+		}
+		if p.JSON != "" {
+			if err := load.WriteJSON(p.JSON, file); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -223,7 +237,7 @@ func (c *capacityConfig) policies(ctx context.Context, file *capacity.File, e *e
 
 func (c *capacityConfig) measureSet(ctx context.Context, file *capacity.File, set serverSet, binary string, e *examConfig, p *pacedConfig, requests *exam.Requests, objectives []time.Duration, progress io.Writer) (err error) {
 	var targets []string
-	var pids []int
+	var pids, frontends []int
 	for _, cpus := range set.cpus {
 		one := *p
 		one.ServerCPUs = cpus
@@ -232,22 +246,35 @@ func (c *capacityConfig) measureSet(ctx context.Context, file *capacity.File, se
 			return err
 		}
 		defer func() { err = errors.Join(err, s.Stop()) }()
-		targets, pids = append(targets, s.Target), append(pids, s.PID)
+		status, err := s.Status(ctx)
+		if err != nil {
+			return err
+		}
+		targets, pids, frontends = append(targets, s.Target), append(pids, s.PID), append(frontends, status.Frontends())
 	}
 	o := p.options(strings.Join(targets, ","), requests)
 	o.Connections = set.connections
-	return c.measure(ctx, file, set.name, append(slices.Clone(set.flags), p.ServerFlags...), o, pids, objectives, progress)
+	about := capacity.Server{Name: set.name, Flags: append(slices.Clone(set.flags), p.ServerFlags...), Frontends: frontends}
+	return c.measure(ctx, file, about, o, pids, objectives, progress)
+}
+
+// connections are so many of them.
+func connections(n int) string {
+	if n == 1 {
+		return "1 connection"
+	}
+	return fmt.Sprintf("%d connections", n)
 }
 
 // measure finds the capacities of one server and adds them to the file, as far as they were found.
-func (c *capacityConfig) measure(ctx context.Context, file *capacity.File, name string, flags []string, o load.Options, pids []int, objectives []time.Duration, progress io.Writer) error {
+func (c *capacityConfig) measure(ctx context.Context, file *capacity.File, s capacity.Server, o load.Options, pids []int, objectives []time.Duration, progress io.Writer) error {
 	o.Mode, o.Drain = load.Fixed, c.Drain
 	if len(pids) > 0 {
 		o.CPU = cpuOf(pids)
 	}
 	search, err := capacity.NewSearch(capacity.Options{
 		Start: float64(c.StartRate), Max: float64(c.MaxRate), Precision: c.Precision, Repeats: c.Repeats,
-		Progress: func(text string) { fmt.Fprintf(progress, "%s: %s\n", name, text) },
+		Progress: func(text string) { fmt.Fprintf(progress, "%s: %s\n", s.Name, text) },
 		Run: func(ctx context.Context, rate float64, _ int) (*load.Result, error) {
 			o.Rate = rate
 			return load.Run(ctx, o)
@@ -256,7 +283,6 @@ func (c *capacityConfig) measure(ctx context.Context, file *capacity.File, name 
 	if err != nil {
 		return err
 	}
-	s := capacity.Server{Name: name, Flags: flags}
 	for _, objective := range objectives {
 		found, failed := search.Find(ctx, objective)
 		if err = failed; err != nil {

@@ -45,6 +45,9 @@ func (c *compareConfig) run(ctx context.Context, e *examConfig, p *pacedConfig, 
 	if c.Old == "" || c.New == "" {
 		return withCode(errors.New("check --old and --new: got nothing, want two rankd binaries"), config.ExitBadConfig)
 	}
+	if err := writable("json", p.JSON); err != nil {
+		return err
+	}
 	set, err := e.open(ctx, progress)
 	if err != nil {
 		return err

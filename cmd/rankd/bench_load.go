@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"rankd/bench/exam"
 	"rankd/bench/load"
@@ -65,11 +66,28 @@ func newBenchLoad() *cobra.Command {
 		if e.Workload == exam.SharedUser && !cmd.Flags().Changed("examples-per-request") {
 			c.PerRequest = exam.SharedUserSizes()
 		}
+		if err := c.refuseUnused(cmd.Flags()); err != nil {
+			return err
+		}
 		return c.run(ctx, &e, out, progress)
 	}, &e, &c)
 	callers := cmd.Flags().Lookup("callers")
 	cmd.Flags().VarPF(callers.Value, "c", "c", "short for --callers").Hidden = true
 	return cmd
+}
+
+// refuseUnused refuses flags that the mode does not look at.
+func (c *loadConfig) refuseUnused(flags *pflag.FlagSet) error {
+	unused, used := []string{"callers", "c"}, "rates"
+	if c.Mode == load.Closed {
+		unused, used = []string{"rates"}, "callers"
+	}
+	for _, name := range unused {
+		if flags.Changed(name) {
+			return withCode(fmt.Errorf("check --%s: got it with --mode %s, which takes --%s", unused[0], c.Mode, used), config.ExitBadConfig)
+		}
+	}
+	return nil
 }
 
 // plan lists the runs.

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -18,6 +21,7 @@ import (
 	"rankd/bench/report"
 	"rankd/bench/soak"
 	"rankd/bench/suite"
+	"rankd/internal/config"
 )
 
 // partServers is the comparison itself; the other parts are commands of their own.
@@ -78,16 +82,20 @@ func (t trialPart) run(ctx context.Context, o suite.Options, out, progress io.Wr
 	if err != nil {
 		return err
 	}
-	made := []byte(strings.Join(t.args, " ") + "\n" + digest + "\n")
-	if old, _ := os.ReadFile(path + ".made"); string(old) == string(made) { // no answer: it was not made
+	made := strings.Join(t.args, "\n") + "\n" + digest + "\n"
+	state, err := claimTrial(path, made, o.Replace)
+	if err != nil {
+		return fmt.Errorf("run bench %s: %w", t.args[1], err)
+	}
+	if state == trialWhole {
 		fmt.Fprintf(progress, "%s: results of the same configuration are there\n", t.args[1])
 		return nil
 	}
 	fmt.Fprintf(progress, "%s: rankd %s\n", t.args[1], strings.Join(t.args, " "))
-	if err := t.command(ctx, o, path, out, progress); err != nil {
+	if err := t.command(ctx, o, path, state == trialBegun, out, progress); err != nil {
 		return fmt.Errorf("run bench %s: %w", t.args[1], err)
 	}
-	if err := os.WriteFile(path+".made", made, 0o644); err != nil {
+	if err := os.Rename(path+begunSuffix, path+madeSuffix); err != nil {
 		return err
 	}
 	if err := suite.Describe(o); err != nil {
@@ -100,15 +108,97 @@ func (t trialPart) run(ctx context.Context, o suite.Options, out, progress io.Wr
 	return err
 }
 
+// States of a trial's file.
+const (
+	trialNew   = iota
+	trialBegun // an interrupted run with the same arguments has left a part
+	trialWhole
+)
+
+// Beside a trial's file stands what it was or is being made with: its arguments, a line each, and the digest of rankd.
+const (
+	madeSuffix  = ".made"
+	begunSuffix = ".begun"
+)
+
+// claimTrial finds out what there is of a trial, and notes that it begins if it is not whole. Results that were made with other
+// arguments are refused, or with replace removed.
+func claimTrial(path, made string, replace bool) (state int, err error) {
+	for suffix, found := range map[string]int{madeSuffix: trialWhole, begunSuffix: trialBegun} {
+		old, err := os.ReadFile(path + suffix)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return 0, err
+		case string(old) == made:
+			return found, nil
+		case !replace:
+			return 0, withCode(fmt.Errorf("%s was made otherwise: %s: keep it with another --name, or remove it with --replace", path, otherwise(string(old), made)),
+				config.ExitBadConfig)
+		}
+		for _, file := range []string{path + suffix, path} {
+			if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return 0, err
+			}
+		}
+	}
+	return trialNew, os.WriteFile(path+begunSuffix, []byte(made), 0o644)
+}
+
+// otherwise lists the lines in which two trials differ.
+func otherwise(old, made string) string {
+	before, now := strings.Split(strings.TrimSpace(old), "\n"), strings.Split(strings.TrimSpace(made), "\n")
+	last := func(list []string) string { return list[len(list)-1] }
+	var list []string
+	for _, line := range now[:len(now)-1] {
+		if !slices.Contains(before, line) {
+			list = append(list, "got "+line)
+		}
+	}
+	for _, line := range before[:len(before)-1] {
+		if !slices.Contains(now, line) {
+			list = append(list, "it has "+line)
+		}
+	}
+	if last(before) != last(now) {
+		list = append(list, "it is of another build of rankd")
+	}
+	return strings.Join(list, ", ")
+}
+
 // command runs the trial as a process of its own; an interruption is passed on, so that it stops its server.
-func (t trialPart) command(ctx context.Context, o suite.Options, path string, out, progress io.Writer) error {
-	cmd := exec.CommandContext(ctx, o.Rankd, append(t.args, "--json="+path)...)
-	cmd.Stdout, cmd.Stderr = out, progress
+func (t trialPart) command(ctx context.Context, o suite.Options, path string, resume bool, out, progress io.Writer) error {
+	cmd := exec.CommandContext(ctx, o.Rankd, append(slices.Clone(t.args), "--json="+path, fmt.Sprintf("--resume=%v", resume))...)
+	errs := &childErrors{out: progress}
+	cmd.Stdout, cmd.Stderr = out, errs
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 2 * time.Minute
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		return errors.Join(ctx.Err(), err)
+		return fmt.Errorf("the same command goes on from here: %w", ctx.Err())
 	}
 	return err
+}
+
+// childErrors hands a child's lines on, but for the one in which it says that it was interrupted: its parent says so too, for both.
+type childErrors struct {
+	out  io.Writer
+	line []byte // begun
+}
+
+func (c *childErrors) Write(p []byte) (int, error) {
+	c.line = append(c.line, p...)
+	for {
+		i := bytes.IndexByte(c.line, '\n')
+		if i < 0 {
+			return len(p), nil
+		}
+		if !bytes.HasPrefix(c.line, []byte("rankd: interrupted")) {
+			if _, err := c.out.Write(c.line[:i+1]); err != nil {
+				return 0, err
+			}
+		}
+		c.line = c.line[i+1:]
+	}
 }

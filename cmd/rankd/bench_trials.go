@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"rankd/bench/load"
 	"rankd/bench/overload"
 	"rankd/bench/soak"
+	"rankd/internal/config"
 	"rankd/tables"
 )
 
@@ -31,6 +34,9 @@ type trial struct {
 
 func (t *trial) open(ctx context.Context, progress io.Writer) (err error) {
 	t.requests = map[int]*exam.Requests{}
+	if err := writable("json", t.paced.JSON); err != nil {
+		return err
+	}
 	if t.binary, err = os.Executable(); err != nil {
 		return fmt.Errorf("find this command: %w", err)
 	}
@@ -58,6 +64,24 @@ func (t *trial) save(v any) error {
 	return load.WriteJSON(t.paced.JSON, v)
 }
 
+// resumed reads what an interrupted run has left in --json, with --resume. No file is nothing.
+func (p *pacedConfig) resumed(into any) error {
+	if !p.Resume || p.JSON == "" {
+		return nil
+	}
+	text, err := os.ReadFile(p.JSON)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		return fmt.Errorf("resume from --json %s: %w: remove it to begin anew", p.JSON, err)
+	}
+	return nil
+}
+
 const benchOverloadLong = `Offer more than a server can do: first limited by a slow simulated device, with small queues and with
 deadlines, then by clients that take their replies slowly or not at all. What is refused (by name), what
 waits, what memory is used, and whether everything is as before afterwards, is reported.`
@@ -76,7 +100,12 @@ func newBenchOverload() *cobra.Command {
 		if err := t.open(ctx, progress); err != nil {
 			return err
 		}
+		before := &overload.File{}
+		if err := t.paced.resumed(before); err != nil {
+			return err
+		}
 		f, err := overload.Run(ctx, overload.Options{
+			Before: before.Scenarios, Done: func(f *overload.File) error { return t.save(f) },
 			Start: t.start, Load: t.paced.options("", nil), Requests: t.sized, Progress: func(text string) { fmt.Fprintln(progress, text) },
 		})
 		fmt.Fprint(out, f.Summary())
@@ -93,12 +122,20 @@ type soakConfig struct {
 func newBenchSoak() *cobra.Command {
 	t := trial{exam: defaultExam(), paced: pacedConfig{Rows: 1, Connections: 64, Threads: 1, Duration: time.Second, Warmup: time.Second}}
 	c := soakConfig{Minutes: 30}
-	return tool(&cobra.Command{
+	var cmd *cobra.Command
+	cmd = tool(&cobra.Command{
 		Use:     "soak --model DIR",
 		Short:   "see whether anything grows under a steady load",
 		Long:    "Load a server steadily and fit straight lines to what waits in it, to its latency second by second,\nand to its memory.",
 		Example: "  rankd bench soak --model demo --minutes 30 --json soak.json",
-	}, func(ctx context.Context, out, progress io.Writer) error { return c.run(ctx, &t, out, progress) }, &t.exam, &t.paced, &c)
+	}, func(ctx context.Context, out, progress io.Writer) error {
+		if cmd.Flags().Changed("duration") {
+			return withCode(fmt.Errorf("check --duration: got %v, want --minutes, which is how long a soak takes", t.paced.Duration), config.ExitBadConfig)
+		}
+		return c.run(ctx, &t, out, progress)
+	}, &t.exam, &t.paced, &c)
+	cmd.Flags().Lookup("duration").Hidden = true
+	return cmd
 }
 
 func (c *soakConfig) run(ctx context.Context, t *trial, out, progress io.Writer) (err error) {
@@ -160,6 +197,11 @@ func (c *ablationConfig) run(ctx context.Context, t *trial, out, progress io.Wri
 	if err := t.open(ctx, progress); err != nil {
 		return err
 	}
+	before := &ablation.File{}
+	if err := t.paced.resumed(before); err != nil {
+		return err
+	}
+	ablation.Resume(wanted, before)
 	f, err := ablation.Run(ctx, ablation.Options{
 		Tables: wanted, Rounds: c.Rounds, Load: t.paced.options("", nil), Requests: t.sized,
 		Start: func(ctx context.Context, s *ablation.Setting) (*launch.Server, error) {
