@@ -1,10 +1,10 @@
 package report
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -19,16 +19,16 @@ const (
 	barPitch  = 19 * vg.Length(1)
 	titleRoom = 24 * vg.Length(1)
 	panelRoom = 22 * vg.Length(1)
-	nameRoom  = 1.35 * vg.Inch
+	nameRoom  = 1.2 * vg.Inch // at least
 	endRoom   = 0.7 * vg.Inch // for the figure behind the longest bar
 )
 
 // bar is one of a panel.
 type bar struct {
-	name   string
-	value  float64
-	note   string // instead of a bar
-	colour int
+	name  string
+	value float64
+	note  string // instead of a bar
+	look  look
 }
 
 // panel is bars on a scale of their own.
@@ -43,12 +43,12 @@ func (d *drawer) bars(file, title string, of func(*Figures) float64) {
 	any := false
 	for _, n := range d.Sizes() {
 		x := panel{title: perRequest(n)}
-		for i, a := range d.Arms {
+		for _, a := range d.Arms {
 			f, ok := pick(d.list, a.Name, n)
 			if !ok {
 				continue
 			}
-			b := bar{name: a.Name, value: of(&f), colour: i}
+			b := bar{name: a.Name, value: of(&f), look: lookOf(a.Name)}
 			if b.value == 0 {
 				b.note = "none"
 			}
@@ -64,9 +64,9 @@ func (d *drawer) bars(file, title string, of func(*Figures) float64) {
 
 func (d *drawer) memory() {
 	var x panel
-	for i, a := range d.Arms {
+	for _, a := range d.Arms {
 		if a.MemoryMiB > 0 {
-			x.bars = append(x.bars, bar{name: a.Name, value: a.MemoryMiB, colour: i})
+			x.bars = append(x.bars, bar{name: a.Name, value: a.MemoryMiB, look: lookOf(a.Name)})
 		}
 	}
 	if len(x.bars) > 0 {
@@ -80,22 +80,26 @@ func (d *drawer) panels(file, title string, list []panel) {
 		return
 	}
 	title = d.marked(title)
-	height := titleRoom + 2*margin
+	style := textStyle(12, draw.XCenter, draw.YTop)
+	shown := fitted(title, style, chartWidth-2*margin)
+	room := titleRoom + titleRoom*vg.Length(strings.Count(shown, "\n"))*0.6
+	height := room + 2*margin
+	names := nameRoom
 	for _, x := range list {
 		height += x.height()
+		names = max(names, x.nameWidth())
 	}
 	c := vgsvg.New(chartWidth, height)
 	area := draw.Crop(draw.New(c), margin, -margin, margin, -margin)
-	area.FillText(textStyle(12, draw.XCenter, draw.YTop), vg.Point{X: (area.Min.X + area.Max.X) / 2, Y: area.Max.Y}, title)
-	top := area.Max.Y - titleRoom
+	area.FillText(style, vg.Point{X: (area.Min.X + area.Max.X) / 2, Y: area.Max.Y}, shown)
+	top := area.Max.Y - room
 	for _, x := range list {
-		x.draw(area, top)
+		x.draw(area, top, names)
 		top -= x.height()
 	}
-	var b bytes.Buffer
-	_, err := c.WriteTo(&b)
+	b, err := svgText(c)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(d.dir, file), b.Bytes(), 0o644)
+		err = os.WriteFile(filepath.Join(d.dir, file), b, 0o644)
 	}
 	if err != nil {
 		d.err = fmt.Errorf("draw %s: %w", file, err)
@@ -112,8 +116,17 @@ func (x *panel) height() vg.Length {
 	return h + margin
 }
 
-// draw puts the panel below top.
-func (x *panel) draw(area draw.Canvas, top vg.Length) {
+// nameWidth is the room that its names need, with some to spare for other fonts.
+func (x *panel) nameWidth() vg.Length {
+	style, longest := textStyle(9, draw.XRight, draw.YCenter), vg.Length(0)
+	for _, b := range x.bars {
+		longest = max(longest, style.Width(b.name))
+	}
+	return 1.1*longest + margin
+}
+
+// draw puts the panel below top, with its bars right of names.
+func (x *panel) draw(area draw.Canvas, top, names vg.Length) {
 	if x.title != "" {
 		area.FillText(textStyle(10, draw.XLeft, draw.YTop), vg.Point{X: area.Min.X, Y: top - 4}, x.title)
 		top -= panelRoom
@@ -122,7 +135,7 @@ func (x *panel) draw(area draw.Canvas, top vg.Length) {
 	for _, b := range x.bars {
 		longest = max(longest, b.value)
 	}
-	left := area.Min.X + nameRoom
+	left := area.Min.X + names
 	room := area.Max.X - endRoom - left
 	for i, b := range x.bars {
 		middle := top - barPitch*vg.Length(float64(i)+0.5)
@@ -130,7 +143,7 @@ func (x *panel) draw(area draw.Canvas, top vg.Length) {
 		end := left
 		if b.value > 0 {
 			end += room * vg.Length(b.value/longest)
-			area.FillPolygon(palette[b.colour%len(palette)], []vg.Point{
+			area.FillPolygon(b.look.colour, []vg.Point{
 				{X: left, Y: middle - barWidth/2}, {X: end, Y: middle - barWidth/2}, {X: end, Y: middle + barWidth/2}, {X: left, Y: middle + barWidth/2},
 			})
 		}

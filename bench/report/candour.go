@@ -189,15 +189,19 @@ func (p *page) client() {
 		t.write(&p.b)
 	}
 	var limited []string
-	for _, a := range p.Arms {
-		for _, x := range a.Points {
+	note := func(name string, points []*Point) {
+		for _, x := range points {
 			if x.Limited() {
-				limited = append(limited, fmt.Sprintf("%s, %d examples a request, %s", a.Name, x.Rows, x.Repeats[0].Title()))
+				limited = append(limited, fmt.Sprintf("%s, %s, %s", name, perRequest(x.Rows), x.Repeats[0].Title()))
 			}
 		}
 	}
+	for _, a := range p.Arms {
+		note(a.Name, a.Points)
+		note(a.Name+", where processes were tried", a.Sweep)
+	}
 	if len(limited) == 0 {
-		p.line("The client was the limit of no point.\n")
+		p.line("The client was the limit of no point of the servers above.\n")
 		return
 	}
 	p.line("The client was the limit of these points; the server could have done more:\n")

@@ -3,11 +3,14 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"html"
 	"image/color"
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -26,31 +29,14 @@ type Chart struct{ Title, File string }
 const (
 	chartWidth  = 7.5 * vg.Inch
 	chartHeight = 3.6 * vg.Inch
-	legendWidth = 1.25 * vg.Inch
 	margin      = 6 * vg.Length(1)
 )
 
 // Colours are of medium lightness, and there is no background, so that charts can be read on light and on dark pages.
 var (
-	ink     = color.RGBA{0x76, 0x7e, 0x87, 0xff}
-	faint   = color.NRGBA{0x80, 0x88, 0x91, 0x40}
-	palette = []color.Color{
-		color.RGBA{0x2f, 0x81, 0xf7, 0xff},
-		color.RGBA{0xdb, 0x7c, 0x26, 0xff},
-		color.RGBA{0x3f, 0xa3, 0x7a, 0xff},
-		color.RGBA{0xc2, 0x5c, 0xb0, 0xff},
-		color.RGBA{0xb5, 0x94, 0x10, 0xff},
-		color.RGBA{0xd2, 0x4d, 0x57, 0xff},
-		color.RGBA{0x6e, 0x8c, 0xa0, 0xff},
-		color.RGBA{0x8a, 0x6f, 0xd1, 0xff},
-		color.RGBA{0x1f, 0xa3, 0xb5, 0xff},
-	}
+	ink   = color.RGBA{0x76, 0x7e, 0x87, 0xff}
+	faint = color.NRGBA{0x80, 0x88, 0x91, 0x40}
 )
-
-// shapes of marks tell lines apart for those who don't see the colours.
-var shapes = []draw.GlyphDrawer{
-	draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}, draw.PlusGlyph{},
-}
 
 // newPlot is an empty chart in the style of all.
 func newPlot(title, x, y string) *plot.Plot {
@@ -135,22 +121,80 @@ func (decades) Ticks(low, high float64) []plot.Tick {
 }
 
 // svg draws the chart, and the legend, if it has entries, beside it, where it hides nothing.
-func svg(p *plot.Plot, legend *plot.Legend) ([]byte, error) {
+func svg(p *plot.Plot, l *legend) ([]byte, error) {
 	c := vgsvg.New(chartWidth, chartHeight)
 	area := draw.Crop(draw.New(c), margin, -margin, margin, -margin)
-	if legend != nil {
-		legend.TextStyle, legend.Padding = p.Legend.TextStyle, 3
-		legend.Top, legend.Left = true, true
-		legend.Draw(draw.Crop(area, area.Max.X-area.Min.X-legendWidth, 0, 0, -4*margin))
-		area = draw.Crop(area, 0, -legendWidth-2*margin, 0, 0)
+	if l != nil {
+		l.TextStyle, l.Padding = p.Legend.TextStyle, 3
+		l.Top, l.Left = true, true
+		width := l.width()
+		l.Draw(draw.Crop(area, area.Max.X-area.Min.X-width, 0, 0, -4*margin))
+		area = draw.Crop(area, 0, -width-2*margin, 0, 0)
 	}
+	p.Title.Text = fitted(p.Title.Text, p.Title.TextStyle, area.Max.X-area.Min.X)
 	p.Draw(area)
+	return svgText(c)
+}
+
+// legend is one whose names are known, so that it gets the room that it needs.
+type legend struct {
+	plot.Legend
+	names []string
+}
+
+func newLegend() *legend { return &legend{Legend: plot.NewLegend()} }
+
+func (l *legend) add(name string, thumbs ...plot.Thumbnailer) {
+	l.Add(name, thumbs...)
+	l.names = append(l.names, name)
+}
+
+// width has some room to spare: whoever shows the chart may have another font.
+func (l *legend) width() vg.Length {
+	longest := vg.Length(0)
+	for _, n := range l.names {
+		longest = max(longest, l.TextStyle.Width(n))
+	}
+	return l.ThumbnailWidth + 1.15*longest + 2*margin
+}
+
+// fitted breaks a title that is wider than its room, before what stands in brackets or else at a space.
+func fitted(title string, style text.Style, room vg.Length) string {
+	if style.Width(title) <= room {
+		return title
+	}
+	for _, mark := range []string{" (", ", ", " "} {
+		for i := strings.LastIndex(title, mark); i > 0; i = strings.LastIndex(title[:i], mark) {
+			first := title[:i] + strings.TrimSpace(mark[:1]) // the comma stays on the first line
+			if rest := strings.TrimSpace(title[len(first):]); style.Width(first) <= room && (style.Width(rest) <= room || mark == " ") {
+				return first + "\n" + rest
+			}
+		}
+	}
+	return title
+}
+
+// svgText is the picture, in a font that most have. Whoever has another one sees every text as wide as it was meant, so that nothing is cut
+// or runs into something else.
+func svgText(c *vgsvg.Canvas) ([]byte, error) {
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), nil
+	text := bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
+	return texts.ReplaceAllFunc(text, func(x []byte) []byte {
+		m := texts.FindSubmatch(x)
+		size, err := strconv.ParseFloat(string(m[2]), 64)
+		if err != nil {
+			return x
+		}
+		width := textStyle(font.Length(size), draw.XLeft, draw.YTop).Width(html.UnescapeString(string(m[3])))
+		return fmt.Appendf(nil, `%s textLength="%.4g" lengthAdjust="spacingAndGlyphs">%s</text>`, m[1], float64(width), m[3])
+	}), nil
 }
+
+// texts finds the texts of a picture, with the size of their letters.
+var texts = regexp.MustCompile(`(?s)(<text [^>]*font-size:([0-9.]+)px[^>]*)>([^<]+)</text>`)
 
 // Draw writes all charts into a directory.
 func (r *Results) Draw(dir string) ([]Chart, error) {
@@ -165,6 +209,9 @@ func (r *Results) Draw(dir string) ([]Chart, error) {
 	}
 	d.bars("cpu.svg", "Server CPU seconds for 1,000 examples, at the peak", func(f *Figures) float64 { return f.PerThousand })
 	d.memory()
+	d.capacity()
+	d.overload()
+	d.ablations()
 	d.soak()
 	return d.charts, d.err
 }
@@ -185,8 +232,8 @@ type drawer struct {
 	err    error
 }
 
-func (d *drawer) save(p *plot.Plot, legend *plot.Legend, file, title string) {
-	b, err := svg(p, legend)
+func (d *drawer) save(p *plot.Plot, l *legend, file, title string) {
+	b, err := svg(p, l)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(d.dir, file), b, 0o644)
 	}
@@ -204,9 +251,9 @@ func (d *drawer) lines(file, title, x, y string, rows int, at func(*Point) (x, y
 	}
 	title = d.marked(title)
 	p := newPlot(title, x, y)
-	legend := plot.NewLegend()
+	legend := newLegend()
 	any := false
-	for i, a := range d.Arms {
+	for _, a := range d.Arms {
 		var points plotter.XYs
 		f, _ := pick(d.list, a.Name, rows)
 		for _, q := range a.Points {
@@ -220,14 +267,9 @@ func (d *drawer) lines(file, title, x, y string, rows int, at func(*Point) (x, y
 		if len(points) == 0 {
 			continue
 		}
-		line, marks, err := plotter.NewLinePoints(points)
-		if err != nil {
-			d.err = fmt.Errorf("draw %s: %w", file, err)
+		if !d.line(p, legend, file, a.Name, lookOf(a.Name), points) {
 			return
 		}
-		line.Color, line.Width, marks.Color, marks.Radius, marks.Shape = palette[i%len(palette)], 1.5, palette[i%len(palette)], 3, shapes[i%len(shapes)]
-		p.Add(line, marks)
-		legend.Add(a.Name, line, marks)
 		any = true
 	}
 	if !any {
@@ -238,17 +280,38 @@ func (d *drawer) lines(file, title, x, y string, rows int, at func(*Point) (x, y
 	if _, ok := xScale.(callersScale); ok {
 		p.X.Tick.Marker = d.callers()
 	}
-	if yScale != nil && p.Y.Min < quotedBound && p.Y.Max > quotedBound {
-		limit, err := plotter.NewLine(plotter.XYs{{X: p.X.Min, Y: quotedBound}, {X: p.X.Max, Y: quotedBound}})
-		if err != nil {
-			d.err = fmt.Errorf("draw %s: %w", file, err)
-			return
-		}
-		limit.Color, limit.Width, limit.Dashes = ink, 1, []vg.Length{4, 3}
-		p.Add(limit)
-		legend.Add(fmt.Sprintf("%d ms", quotedBound), limit)
+	if yScale != nil {
+		d.limit(p, legend, file, quotedBound)
 	}
-	d.save(p, &legend, file, title)
+	d.save(p, legend, file, title)
+}
+
+// line adds a line with marks to a chart.
+func (d *drawer) line(p *plot.Plot, l *legend, file, name string, look look, points plotter.XYs) bool {
+	line, marks, err := plotter.NewLinePoints(points)
+	if err != nil {
+		d.err = fmt.Errorf("draw %s: %w", file, err)
+		return false
+	}
+	line.Color, line.Width, marks.Color, marks.Radius, marks.Shape = look.colour, 1.5, look.colour, 3, look.shape
+	p.Add(line, marks)
+	l.add(name, line, marks)
+	return true
+}
+
+// limit adds a dashed line at a latency in milliseconds, if the chart shows it.
+func (d *drawer) limit(p *plot.Plot, l *legend, file string, ms float64) {
+	if d.err != nil || p.Y.Min >= ms || p.Y.Max <= ms {
+		return
+	}
+	limit, err := plotter.NewLine(plotter.XYs{{X: p.X.Min, Y: ms}, {X: p.X.Max, Y: ms}})
+	if err != nil {
+		d.err = fmt.Errorf("draw %s: %w", file, err)
+		return
+	}
+	limit.Color, limit.Width, limit.Dashes = ink, 1, []vg.Length{4, 3}
+	p.Add(limit)
+	l.add(count(ms)+" ms", limit)
 }
 
 // callers are marks at all numbers of callers.

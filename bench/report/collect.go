@@ -109,6 +109,9 @@ func (r *Results) sharedUser() bool { return r.Workload == exam.SharedUser }
 // marked says in a title what kind of results they are (I3, I4).
 func (r *Results) marked(text string) string {
 	var marks []string
+	if r.Suite.brief() {
+		marks = append(marks, "smoke run")
+	}
 	if r.sharedUser() {
 		marks = append(marks, exam.SharedUser)
 	}

@@ -21,6 +21,9 @@ type page struct {
 func (r *Results) Markdown(charts []Chart) string {
 	p := &page{Results: r, list: r.Figures(), charts: charts}
 	p.line("# Benchmark results\n")
+	if r.Suite.brief() {
+		p.line("**This is a smoke run**: %.2g s a point, with tables of at most %d rows. It shows that everything works; its figures, ratios and verdicts mean little.\n", r.Suite.Duration, r.Suite.MaxVocab)
+	}
 	if r.Simulated {
 		p.line("**The accelerator is simulated** in these results, the same for every server: they measure the host side. Every table and chart says so.\n")
 	}

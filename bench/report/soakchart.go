@@ -45,7 +45,7 @@ func (d *drawer) overTime(file, title, unit string, scale plot.Normalizer, list 
 	}
 	title = d.marked(title)
 	p := newPlot(title, "minutes", unit)
-	legend := plot.NewLegend()
+	legend := newLegend()
 	any := false
 	for i, s := range list {
 		if len(s.points) == 0 {
@@ -56,9 +56,9 @@ func (d *drawer) overTime(file, title, unit string, scale plot.Normalizer, list 
 			d.err = fmt.Errorf("draw %s: %w", file, err)
 			return
 		}
-		line.Color, line.Width = palette[i], 1
+		line.Color, line.Width = lookAt(3*i).colour, 1
 		p.Add(line)
-		legend.Add(s.name, line)
+		legend.add(s.name, line)
 		any = true
 	}
 	if !any {
@@ -70,5 +70,5 @@ func (d *drawer) overTime(file, title, unit string, scale plot.Normalizer, list 
 		d.save(p, nil, file, title)
 		return
 	}
-	d.save(p, &legend, file, title)
+	d.save(p, legend, file, title)
 }

@@ -27,6 +27,11 @@ type Suite struct {
 	Arms         []SuiteArm `json:"arms"`
 }
 
+// brief reports whether runs were short and tables small, as in a smoke run: such figures mean little.
+func (s *Suite) brief() bool {
+	return s != nil && s.Duration < 2 && s.MaxVocab > 0 && s.MaxVocab <= 10_000
+}
+
 // SuiteArm is one arm of it.
 type SuiteArm struct {
 	Name  string `json:"name"`

@@ -46,6 +46,7 @@ func (p *page) overload() {
 			count(peak.PendingRows), count(peak.Calls), count(peak.ReturnBytes), count(peak.Stalls), memory, count(peak.Restarts), after)
 	}
 	t.write(&p.b)
+	p.chart("overload")
 	for i := range p.Overload.Scenarios {
 		s := &p.Overload.Scenarios[i]
 		if s.Readers == nil || s.Alone == nil {
@@ -112,5 +113,6 @@ func (p *page) ablations() {
 			}
 		}
 		t.write(&p.b)
+		p.chart(ablationFile(x.Name))
 	}
 }

@@ -59,8 +59,8 @@ func Run(ctx context.Context, o Options) (string, error) {
 		return "", err
 	}
 	err = s.measure(ctx)
-	if ctx.Err() != nil {
-		fmt.Fprintln(o.Progress, "interrupted; the same command goes on from here")
+	if ctx.Err() != nil { // what the servers were stopped at is of no interest
+		err = fmt.Errorf("compare servers: the same command goes on from here: %w", ctx.Err())
 	}
 	if none, _ := filepath.Glob(filepath.Join(o.Results(), "*", "*.json")); len(none) == 0 {
 		return "", errors.Join(err, errors.New("compare servers: nothing was measured"))

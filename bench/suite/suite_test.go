@@ -199,7 +199,7 @@ func TestSharedUserIsMeasured(t *testing.T) {
 	text := run(t, o, &progress)
 	for _, want := range []string{
 		"**One user, many candidates** (workload shared-user).", "the first 13 of the 26 tables, 37 of the 214 ids of a row, and the dense features",
-		"| rankd | rankd with its defaults | measured |", "workload             shared-user", "## All points (shared-user, simulated accelerator)",
+		"| rankd | rankd with its defaults | measured |", "workload             shared-user", "## All points (smoke run, shared-user, simulated accelerator)",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got no %q in\n%s", want, text)
