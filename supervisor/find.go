@@ -61,5 +61,13 @@ func (s *State) Orphans() (running []Child) {
 	return running
 }
 
+// TableFDs are the descriptors of the tables and of their copies; none yet while they are loaded.
+func (s *State) TableFDs() []int {
+	if s.TablesFD < 0 {
+		return nil
+	}
+	return append([]int{s.TablesFD}, s.CopyFDs...)
+}
+
 // FDPath is where a descriptor of the server's supervisor can be opened by another process of the same user.
 func (s *State) FDPath(fd int) string { return fmt.Sprintf("/proc/%d/fd/%d", s.PID, fd) }

@@ -33,7 +33,8 @@ type State struct {
 	Phase     string    `json:"phase,omitempty"`
 	RegionFD  int       `json:"region_fd"` // -1: none yet
 	StatsFD   int       `json:"stats_fd"`
-	TablesFD  int       `json:"tables_fd"` // -1: none yet
+	TablesFD  int       `json:"tables_fd"`          // -1: none yet
+	CopyFDs   []int     `json:"copy_fds,omitempty"` // of copies of the tables on other nodes
 	Children  []Child   `json:"children"`
 }
 

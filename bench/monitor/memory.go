@@ -24,7 +24,7 @@ func ReadMemory(root int, at string) (Memory, error) {
 		return Memory{}, err
 	}
 	m := Memory{At: at}
-	files := map[uint64]int64{} // hugetlb bytes by inode: each mapping of the file shows all of its own pages
+	files := map[procmem.File]int64{} // hugetlb bytes: each mapping of the file shows all of its own pages
 	found := false
 	var last error
 	for _, pid := range pids {
@@ -34,16 +34,16 @@ func ReadMemory(root int, at string) (Memory, error) {
 			continue
 		}
 		found = true
-		own := map[uint64]int64{}
+		own := map[procmem.File]int64{}
 		for _, x := range list {
 			m.PSS += x.PSS
-			own[x.Inode] += x.Hugetlb
+			own[x.File] += x.Hugetlb
 		}
-		for inode, n := range own {
-			if inode == 0 {
+		for file, n := range own {
+			if file == (procmem.File{}) {
 				m.Hugetlb += n
 			} else {
-				files[inode] = max(files[inode], n)
+				files[file] = max(files[file], n)
 			}
 		}
 	}

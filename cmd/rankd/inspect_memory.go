@@ -6,9 +6,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"rankd/internal/config"
 	"rankd/internal/procmem"
@@ -26,11 +26,8 @@ func inspectMemory(c *inspectConfig, s *supervisor.State, out io.Writer) error {
 	if !s.Alive() {
 		return inspectRemains(c, s, out)
 	}
-	tablesInode, tablesBytes := inodeOf(s, s.TablesFD)
-	ringInode, ringBytes := inodeOf(s, s.RegionFD)
-	if s.TablesFD < 0 { // they are being written, under their name
-		tablesInode, tablesBytes = unfinished(s)
-	}
+	inTables, tablesBytes := tableFiles(s)
+	ring, ringBytes := fileOf(s, s.RegionFD)
 	if s.Phase != supervisor.PhaseServing {
 		fmt.Fprintln(out, about(s))
 	}
@@ -48,9 +45,9 @@ func inspectMemory(c *inspectConfig, s *supervisor.State, out io.Writer) error {
 		var c cost
 		for _, m := range list {
 			switch {
-			case m.Inode != 0 && m.Inode == tablesInode:
+			case slices.Contains(inTables, m.File):
 				c.tables += m.PSS
-			case m.Inode != 0 && m.Inode == ringInode:
+			case m.File == ring && m.File != (procmem.File{}):
 				c.ring += m.PSS
 			default:
 				c.other += m.PSS
@@ -78,19 +75,28 @@ func inspectMemory(c *inspectConfig, s *supervisor.State, out io.Writer) error {
 	return errors.Join(gone...)
 }
 
-// unfinished finds the tables that the supervisor is loading among its mappings.
-func unfinished(s *supervisor.State) (inode uint64, bytes int64) {
+// tableFiles finds the files of all copies of the tables. While they are written, they are among the supervisor's mappings.
+func tableFiles(s *supervisor.State) (files []procmem.File, bytes int64) {
+	for _, fd := range s.TableFDs() {
+		if f, size := fileOf(s, fd); f != (procmem.File{}) {
+			files = append(files, f)
+			bytes += size
+		}
+	}
+	if s.TablesFD >= 0 {
+		return files, bytes
+	}
 	list, err := procmem.Read(strconv.Itoa(s.PID))
 	if err != nil {
-		return 0, 0
+		return files, 0
 	}
 	for _, m := range list {
 		if strings.HasPrefix(filepath.Base(m.Path), "rankd."+s.Instance+".tables.") {
-			inode = m.Inode
+			files = append(files, m.File)
 			bytes += m.Size
 		}
 	}
-	return inode, bytes
+	return files, bytes
 }
 
 // inspectRemains shows what a dead server still costs: its tables, until the next start, and processes that did not end with it.
@@ -112,17 +118,14 @@ func inspectRemains(c *inspectConfig, s *supervisor.State, out io.Writer) error 
 
 func mib(n int64) float64 { return float64(n) / (1 << 20) }
 
-// inodeOf returns inode and size of the file behind a descriptor of the supervisor; 0, 0 if it has none yet.
-func inodeOf(s *supervisor.State, fd int) (inode uint64, bytes int64) {
+// fileOf names the file behind a descriptor of the supervisor and gives its size; zero if it has none yet.
+func fileOf(s *supervisor.State, fd int) (f procmem.File, bytes int64) {
 	if fd < 0 {
-		return 0, 0
+		return f, 0
 	}
 	info, err := os.Stat(s.FDPath(fd))
 	if err != nil {
-		return 0, 0
+		return f, 0
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		inode = st.Ino
-	}
-	return inode, info.Size()
+	return procmem.FileOf(info), info.Size()
 }

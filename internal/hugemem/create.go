@@ -19,6 +19,7 @@ type Options struct {
 	Named    bool                    // true: a file that outlives the process; false: gone with its last holder
 	Dir      string                  // the only directory for files (flag --shm-dir); empty: the best of Dirs
 	Want     Mode                    // Auto: the best that can be had; otherwise this one or an error
+	Nodes    []int                   // NUMA nodes for the pages: one, or several by turns of a huge page; empty: where the kernel takes them from
 	Log      *slog.Logger            // what was tried and obtained; nil: silent
 	Progress func(done, total int64) // bytes allocated so far, from the calling goroutine; may be nil
 }
@@ -251,7 +252,7 @@ func (o Options) fill(ctx context.Context, f *File, p place) error {
 	if err := f.Truncate(f.Size); err != nil {
 		return err
 	}
-	err := allocate(ctx, fd, f.Size, func(done int64) {
+	err := o.placed(ctx, f, p, func(done int64) {
 		f.allocated = done
 		o.Progress(min(done, o.Size), o.Size)
 	})
@@ -263,6 +264,7 @@ func (o Options) fill(ctx context.Context, f *File, p place) error {
 		return err
 	}
 	f.Mapping = m
+	o.keepPolicy(m)
 	if err := m.populate(ctx, unix.MADV_POPULATE_WRITE); err != nil { // before any merge: I4
 		return err
 	}

@@ -29,6 +29,13 @@
 //   - A plain mmap whose length is a multiple of 2 MiB comes back aligned. Older kernels do not do that. So Map asks mmap-go
 //     first and, only where the address is not aligned, maps again over an aligned reservation: mmap-go takes no address.
 //
+// # Nodes
+//
+// Whoever allocates a page of a file decides on its NUMA node, whatever the readers do later. So Create sets the policy of its
+// thread while it allocates: a preference, not a bound, since a bound on a full node wakes the OOM killer. Memory on several nodes takes
+// turns of one huge page. By the kernel's own interleaving the small pages of a huge one lie on all the nodes, and MADV_COLLAPSE
+// then takes one of these for the whole.
+//
 // # Invariants
 //
 //	I1  When Create returns, every byte of the file is allocated and mapped; reading or writing it needs no new page.
@@ -36,6 +43,7 @@
 //	I3  Coverage reports what smaps says about exactly this mapping, whatever was asked for.
 //	I4  Pages are touched before they are merged.
 //	I5  A Create that fails leaves no file behind.
+//	I6  Pages that are to lie on several nodes take turns of one huge page, so that merging never has to move one.
 //
 // # Concurrency
 //

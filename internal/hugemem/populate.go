@@ -30,18 +30,29 @@ func inSteps(ctx context.Context, size int64, f func(off, n int64) error) error 
 // allocate gives the whole file its pages.
 func allocate(ctx context.Context, fd int, size int64, progress func(int64)) error {
 	return inSteps(ctx, size, func(off, n int64) error {
-		for {
-			err := unix.Fallocate(fd, 0, off, n)
-			if errors.Is(err, unix.EINTR) && ctx.Err() == nil {
-				continue
-			}
-			if err != nil {
-				return fmt.Errorf("allocate bytes %d to %d: %w", off, off+n, err)
-			}
-			progress(off + n)
-			return nil
+		if err := allocatePart(ctx, fd, off, n); err != nil {
+			return err
 		}
+		progress(off + n)
+		return nil
 	})
+}
+
+// allocatePart gives n bytes of the file their pages.
+func allocatePart(ctx context.Context, fd int, off, n int64) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := unix.Fallocate(fd, 0, off, n)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("allocate bytes %d to %d: %w", off, off+n, err)
+		}
+		return nil
+	}
 }
 
 // collapse merges small pages into huge ones where the kernel can, and returns the first reason for which it could not.

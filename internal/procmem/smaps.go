@@ -7,18 +7,36 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Mapping is one mapping of a process. All sizes are bytes.
 type Mapping struct {
 	Lo, Hi  uint64 // addresses
-	Inode   uint64 // 0: not a file
+	File    File   // zero: not a file
 	Path    string // as the kernel shows it; empty: anonymous
 	Size    int64
 	RSS     int64 // without hugetlb pages
 	PSS     int64 // without hugetlb pages
 	Huge    int64 // the part of RSS that huge pages map
 	Hugetlb int64
+}
+
+// File names a file on this machine: inode numbers of different filesystems may be equal.
+type File struct {
+	Device string // as the kernel writes it, such as "00:19"
+	Inode  uint64
+}
+
+// FileOf names the file behind an open descriptor or path, from what stat says.
+func FileOf(info os.FileInfo) File {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return File{}
+	}
+	return File{fmt.Sprintf("%02x:%02x", unix.Major(st.Dev), unix.Minor(st.Dev)), st.Ino}
 }
 
 // Read returns the mappings of a process. pid may be "self".
@@ -70,9 +88,12 @@ func parseHeader(line string) (Mapping, bool) {
 	var errs [3]error
 	m.Lo, errs[0] = strconv.ParseUint(lo, 16, 64)
 	m.Hi, errs[1] = strconv.ParseUint(hi, 16, 64)
-	m.Inode, errs[2] = strconv.ParseUint(fields[4], 10, 64)
-	if errs != [3]error{} {
+	inode, err := strconv.ParseUint(fields[4], 10, 64)
+	if errs[2] = err; errs != [3]error{} {
 		return Mapping{}, false
+	}
+	if inode != 0 {
+		m.File = File{fields[3], inode}
 	}
 	if len(fields) > 5 {
 		m.Path = strings.Join(fields[5:], " ")

@@ -30,7 +30,7 @@ func TestParseReadsEveryFigureInBytes(t *testing.T) {
 	}
 	want := []Mapping{
 		{
-			Lo: 0x7f0000000000, Hi: 0x7f0000200000, Inode: 42, Path: "/dev/shm/with space (deleted)",
+			Lo: 0x7f0000000000, Hi: 0x7f0000200000, File: File{"00:19", 42}, Path: "/dev/shm/with space (deleted)",
 			Size: 2 << 20, RSS: 2 << 20, PSS: 512 << 10, Huge: 2 << 20, Hugetlb: 12 << 10,
 		},
 		{Lo: 0xc000000000, Hi: 0xc000400000, Size: 4 << 20, RSS: 64 << 10, PSS: 64 << 10},
