@@ -79,6 +79,19 @@ crash: $(PLUGIN) ## real processes killed and stopped at every sync point; 300 f
 	$(TEST_ENV) RANKD_E2E_MATRIX=full RANKD_E2E_KILLS=100 RANKD_E2E_CANCELS=10000 go test -count=1 -timeout 60m -v \
 	  -run '^(TestCrashMatrix|TestMany.*|TestCancelledCallsLeaveNothingBehind)$$' ./e2e
 
+# The kernel of an emulated machine: unpacked, not installed.
+NUMA_KERNEL := $(BUILD)/numa/vmlinuz
+$(NUMA_KERNEL):
+	@command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || { echo "make: want a Linux kernel's file, built with NUMA, as $(NUMA_KERNEL)" >&2; exit 1; }
+	rm -rf $(BUILD)/numa && mkdir -p $(BUILD)/numa
+	cd $(BUILD)/numa && apt-get download -q "$$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: //p' | head -n 1)"
+	cd $(BUILD)/numa && dpkg-deb -x ./*.deb root && cp root/boot/vmlinuz-* vmlinuz && rm -rf root ./*.deb
+
+.PHONY: numa
+numa: $(BIN) $(NUMA_KERNEL) ## placement of processes and tables on an emulated machine with two NUMA nodes (package qemu-system-x86)
+	@command -v qemu-system-x86_64 >/dev/null || { echo "make: qemu-system-x86_64 is missing: apt-get install --no-install-recommends qemu-system-x86" >&2; exit 1; }
+	$(TEST_ENV) RANKD_NUMA_KERNEL=$(CURDIR)/$(NUMA_KERNEL) go test -count=1 -timeout 10m -v ./e2e/numa
+
 # The servers of other languages that rankd is compared with have tests of their own: their scores are the same as rankd's.
 BENCH_VENV := $(BUILD)/bench/test-venv
 .PHONY: bench-test

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"rankd/internal/config"
+	"rankd/internal/placement"
 	"rankd/internal/steer"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +26,9 @@ type Config struct {
 	Frontends       int    `flag:"frontends" unit:"processes" min:"1" max:"64" help:"frontend processes"`
 	FrontendThreads int    `flag:"frontend-threads" unit:"threads" min:"0" max:"1024" help:"processors that each frontend uses at once (GOMAXPROCS); 0: all that it may"`
 	Steering        string `flag:"steering" oneof:"auto|none|round-robin|least-connections" help:"which frontend gets a new connection; none: the kernel's hash decides. auto: least-connections, as exact as permitted"`
+
+	Placement       string `flag:"placement" help:"on which CPUs the processes run: auto, node=N[,M] (those of NUMA nodes) or cpus=LIST, such as cpus=0-7. auto: those of this process, and with several nodes and as many frontends each frontend on one"`
+	TablesPlacement string `flag:"tables-placement" help:"on which NUMA nodes the tables lie: auto, interleave (by turns), local-copies (all of them on each node) or node=N. auto: on the node in use, or interleaved over those in use"`
 
 	RunDir     string `flag:"run-dir" unit:"directory" help:"directory of the lock and of the state file; empty: a directory of this user that is emptied at boot"`
 	ShmDir     string `flag:"shm-dir" unit:"directory" help:"directory for shared memory files; empty: the best one that is mounted"`
@@ -42,7 +46,7 @@ type Config struct {
 // Default returns the configuration of a server without flags.
 func Default() Config {
 	return Config{
-		Listen: "127.0.0.1:8500", HTTP: "127.0.0.1:8501", Frontends: 1, Steering: string(steer.Auto),
+		Listen: "127.0.0.1:8500", HTTP: "127.0.0.1:8501", Frontends: 1, Steering: string(steer.Auto), Placement: placement.Auto, TablesPlacement: placement.Auto,
 		DrainTimeout: 30 * time.Second, OwnerReady: 10 * time.Minute, FrontReady: 2 * time.Minute,
 		DeviceHang: 30 * time.Second, BackoffFirst: 100 * time.Millisecond, BackoffLimit: 10 * time.Second,
 	}

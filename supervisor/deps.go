@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"rankd/internal/child"
+	"rankd/internal/placement"
 	"rankd/shmring"
 )
 
@@ -31,15 +32,25 @@ type Memory struct {
 	Pages    string `json:"pages"` // the pages really obtained, such as "huge-tmpfs, 100 % huge"
 	Path     string `json:"path,omitempty"`
 	Attached bool   `json:"attached,omitempty"` // found complete in memory, not loaded again
+
+	Placement string        `json:"placement,omitempty"`     // on which nodes it was to lie
+	Nodes     map[int]int64 `json:"bytes_by_node,omitempty"` // on which its pages lie, as the kernel has it; none: not known
 }
 
 // Tables is the loaded segment. The supervisor closes it, or removes it, after the last child is gone.
 type Tables struct {
 	FD     int // for reading; inherited by frontends
 	Memory Memory
+	More   []TableCopy  // copies on other nodes; a frontend inherits the one of its place in the plan
 	Check  func() error // an error: somebody has damaged the segment; nil: it is not looked at
 	Close  func() error // unmaps and closes; the segment stays if it has a name
 	Remove func() error // removes the segment's name, before Close; nil if it has none
+}
+
+// TableCopy is the tables once more.
+type TableCopy struct {
+	FD     int
+	Memory Memory
 }
 
 // Region is ring memory that was made fresh.
@@ -74,9 +85,10 @@ type Deps struct {
 	// NewRegion makes a fresh region; bells holds one eventfd a frontend, which stays the supervisor's.
 	NewRegion func(ctx context.Context, bells []int) (*Region, error)
 
-	Owner    Role
-	Frontend Role
-	Layout   uint32 // version of the shared layout that a ready line must name
+	Owner     Role
+	Frontend  Role
+	Layout    uint32          // version of the shared layout that a ready line must name
+	Placement *placement.Plan // where the children run; nil: wherever the supervisor may
 
 	Model    Model
 	Executor string // what runs the batches, for people; "simulated accelerator" if it is one

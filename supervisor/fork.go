@@ -1,19 +1,30 @@
 package supervisor
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
+
+	"rankd/internal/topology"
+
+	"golang.org/x/sys/unix"
 )
 
 // forker runs functions on one thread that lives until it is stopped. The parent-death signal of a child goes off when the
 // thread that forked it ends, and Go ends idle threads at will; so every fork happens here (I4).
-type forker struct{ work chan func() }
+type forker struct {
+	work   chan func()
+	usual  unix.CPUSetDynamic // on which the thread may run; read when it began
+	pinned bool               // the thread's affinity was changed
+	err    error              // of reading usual
+}
 
 func newForker() *forker {
-	f := &forker{work: make(chan func())}
+	f := &forker{work: make(chan func()), usual: unix.NewCPUSet(topology.MaxNumber + 1)}
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		f.err = unix.SchedGetaffinityDynamic(0, f.usual)
 		for do := range f.work {
 			do()
 		}
@@ -26,6 +37,28 @@ func (f *forker) run(do func()) {
 	done := make(chan struct{})
 	f.work <- func() { defer close(done); do() }
 	<-done
+}
+
+// pin has the next child run on some CPUs, which it inherits from the thread before its first own instruction; nil: wherever the
+// supervisor may. Preconditions: it is called on the thread.
+func (f *forker) pin(cpus topology.Set) error {
+	set := f.usual
+	if len(cpus) > 0 {
+		set = unix.NewCPUSet(topology.MaxNumber + 1)
+		for _, c := range cpus {
+			set.Set(c)
+		}
+	} else if !f.pinned {
+		return nil
+	}
+	if f.err != nil {
+		return fmt.Errorf("read affinity of the supervisor: %w", f.err)
+	}
+	f.pinned = true
+	if err := unix.SchedSetaffinityDynamic(0, set); err != nil {
+		return fmt.Errorf("pin child to CPUs %s: %w", cpus, err)
+	}
+	return nil
 }
 
 // stop ends the thread and with it every child that still runs.

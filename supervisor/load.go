@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"time"
 
 	"rankd/internal/config"
@@ -67,9 +68,9 @@ func (l *loop) loaded(t *Tables, err error, stopped bool) (bool, error) {
 	}
 	l.tables = t
 	// An older model's segment, and one that a killed server left half written.
-	l.removeLeftovers(func(path string) bool { return path == t.Memory.Path })
+	l.removeLeftovers(func(path string) bool { return slices.Contains(t.paths(), path) })
 	l.log.Info("tables are loaded", slog.Int64("bytes", t.Memory.Bytes), slog.String("pages", t.Memory.Pages),
-		slog.Bool("attached", t.Memory.Attached), seconds("after", time.Since(l.startedAt)))
+		slog.Bool("attached", t.Memory.Attached), slog.Int("copies", 1+len(t.More)), seconds("after", time.Since(l.startedAt)))
 	return stopped, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"rankd/internal/child"
 	"rankd/internal/faults"
 	"rankd/internal/stats"
+	"rankd/internal/topology"
 	"rankd/shmring"
 
 	"golang.org/x/sys/unix"
@@ -35,8 +36,9 @@ type place struct {
 	recovering  bool // the ring may hold traces of the last incarnation
 	restarts    int
 	backoff     backoff
-	startAt     time.Time // earliest next start
-	last        string    // how the last process ended
+	startAt     time.Time    // earliest next start
+	last        string       // how the last process ended
+	cpus        topology.Set // on which the process may run, as the kernel has it; nil: not known
 }
 
 func (p *place) String() string {
@@ -86,7 +88,7 @@ func (l *loop) fill(p *place, now time.Time) {
 	}
 	faults.Hit("supervisor.started") // the state file does not name the child yet
 	l.log.Info("child started", slog.String("child", p.String()), slog.Int("pid", p.process.PID),
-		slog.Uint64("epoch", uint64(p.incarnation)), slog.Any("arguments", s.args))
+		slog.Uint64("epoch", uint64(p.incarnation)), slog.String("cpus", s.cpus.String()), slog.Any("arguments", s.args))
 	l.writeState()
 }
 
@@ -97,7 +99,7 @@ func (l *loop) spec(p *place) (s spec, cleanup func(), err error) {
 		return spec{}, nil, fmt.Errorf("make ready pipe: %w", err)
 	}
 	s = spec{
-		place: p, executable: l.deps.Executable, readyPipe: reading, limit: l.cfg.FrontReady,
+		place: p, executable: l.deps.Executable, readyPipe: reading, limit: l.cfg.FrontReady, cpus: l.pinnedTo(p),
 		ready: child.Ready{Layout: l.deps.Layout, Incarnation: p.incarnation},
 	}
 	give := func(fd int) int {
@@ -119,7 +121,7 @@ func (l *loop) spec(p *place) (s spec, cleanup func(), err error) {
 		}
 	} else {
 		role = l.deps.Frontend
-		in.TablesFD = give(l.tables.FD)
+		in.TablesFD = give(l.tablesFor(p))
 		in.ListenerFD = give(l.listeners.fds[p.index])
 		in.BellFDs = []int{give(l.bells[p.index])}
 		if n := l.cfg.FrontendThreads; n > 0 {
@@ -141,6 +143,7 @@ func (l *loop) handle(e event, now time.Time) {
 	case announced:
 		p.ready, p.proven = true, true
 		p.backoff.ready()
+		l.checkPinned(p)
 		if p.role == roleFrontend {
 			l.steering.set(p.index, true)
 		}
@@ -162,7 +165,7 @@ func (l *loop) handle(e event, now time.Time) {
 func (l *loop) reaped(p *place, e event, now time.Time) {
 	wasReady, killed := p.ready, e.from.killed
 	faults.Hit("supervisor.reaped") // nobody else knows yet
-	p.process, p.ready = nil, false
+	p.process, p.ready, p.cpus = nil, false, nil
 	how, cause := howEnded(e)
 	if p.last = how; cause != "" {
 		p.last += ": " + cause

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rankd/internal/child"
+	"rankd/internal/topology"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,7 +48,8 @@ type spec struct {
 	executable string
 	args       []string // behind the program's name
 	env        []string
-	fds        []int // inherited in this order from descriptor 3 on
+	cpus       topology.Set // on which it runs; nil: wherever the supervisor may
+	fds        []int        // inherited in this order from descriptor 3 on
 	limit      time.Duration
 	ready      child.Ready // the line that is expected
 	readyPipe  *os.File    // our reading end
@@ -73,6 +75,9 @@ func start(f *forker, s spec, events chan<- event, relay func(p *process, output
 	}
 	p := &process{place: s.place, incarnation: s.ready.Incarnation, started: time.Now(), relayed: make(chan struct{})}
 	f.run(func() {
+		if err = f.pin(s.cpus); err != nil {
+			return
+		}
 		p.PID, err = syscall.ForkExec(s.executable, append([]string{"rankd"}, s.args...), &syscall.ProcAttr{
 			Env: s.env, Files: files,
 			// A session of its own keeps the terminal's Ctrl-C away from the child: only the supervisor is to be asked to stop.

@@ -20,15 +20,24 @@ type Status struct {
 	Listen    string    `json:"listen"`
 	PID       int       `json:"pid"`
 
-	Model      Model           `json:"model"`
-	Executor   string          `json:"executor"`
-	OwnerState string          `json:"owner_state"`
-	Tables     *Memory         `json:"tables,omitempty"`
-	Region     *Memory         `json:"region,omitempty"`
-	Steering   steer.State     `json:"steering"` // how new connections are spread
-	Processes  []ProcessStatus `json:"processes"`
-	Programs   []ProgramStatus `json:"programs,omitempty"`
-	Traffic    Traffic         `json:"traffic"`
+	Model      Model            `json:"model"`
+	Executor   string           `json:"executor"`
+	OwnerState string           `json:"owner_state"`
+	Tables     *Memory          `json:"tables,omitempty"`
+	Copies     []Memory         `json:"table_copies,omitempty"` // on other nodes
+	Region     *Memory          `json:"region,omitempty"`
+	Steering   steer.State      `json:"steering"`            // how new connections are spread
+	Placement  *PlacementStatus `json:"placement,omitempty"` // what was asked and decided; what became of it stands with processes and memory
+	Processes  []ProcessStatus  `json:"processes"`
+	Programs   []ProgramStatus  `json:"programs,omitempty"`
+	Traffic    Traffic          `json:"traffic"`
+}
+
+// PlacementStatus is where everything is to be.
+type PlacementStatus struct {
+	Asked       string   `json:"asked"`        // --placement
+	AskedTables string   `json:"asked_tables"` // --tables-placement
+	Plan        []string `json:"plan"`         // for people
 }
 
 // ProcessStatus is one place.
@@ -41,8 +50,9 @@ type ProcessStatus struct {
 	Restarts    int       `json:"restarts"`
 	StartedAt   time.Time `json:"started_at,omitzero"`
 	LastEnd     string    `json:"last_end,omitempty"`
-	Connections int64     `json:"connections"` // open at this frontend
-	Accepted    uint64    `json:"accepted"`    // connections that the processes of this place have accepted
+	Connections int64     `json:"connections"`    // open at this frontend
+	Accepted    uint64    `json:"accepted"`       // connections that the processes of this place have accepted
+	CPUs        string    `json:"cpus,omitempty"` // on which the process may run, as the kernel has it since it became ready
 }
 
 // ProgramStatus is a compiled batch size and where its program came from: "bundle", "cache" or "compiler".
@@ -126,17 +136,20 @@ func (l *loop) publish(now time.Time) {
 	s := &Status{
 		Phase: string(l.phase), StartedAt: l.startedAt, Instance: l.instance, Listen: l.address, PID: l.self.PID,
 		Model: l.deps.Model, Executor: l.deps.Executor, OwnerState: l.ownerState.String(), Traffic: l.history.traffic(),
-		Steering: l.steering.State(),
+		Steering: l.steering.State(), Placement: placementStatus(l.deps.Placement),
 	}
 	if l.tables != nil {
 		s.Tables = &l.tables.Memory
+		for _, c := range l.tables.More {
+			s.Copies = append(s.Copies, c.Memory)
+		}
 	}
 	if l.region != nil {
 		s.Region = &l.region.Memory
 	}
 	for _, p := range append([]*place{l.owner}, l.frontends...) {
 		ps := ProcessStatus{
-			Role: p.role, Index: p.index, Incarnation: p.incarnation, State: p.state(now), Restarts: p.restarts, LastEnd: p.last,
+			Role: p.role, Index: p.index, Incarnation: p.incarnation, State: p.state(now), Restarts: p.restarts, LastEnd: p.last, CPUs: p.cpus.String(),
 		}
 		if p.process != nil {
 			ps.PID, ps.StartedAt = p.process.PID, p.process.started
@@ -206,6 +219,9 @@ func (l *loop) writeState() {
 	}
 	if l.tables != nil {
 		s.TablesFD = l.tables.FD
+		for _, c := range l.tables.More {
+			s.CopyFDs = append(s.CopyFDs, c.FD)
+		}
 	}
 	for _, p := range append([]*place{l.owner}, l.frontends...) {
 		if p.process != nil {

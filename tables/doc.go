@@ -4,6 +4,7 @@
 // # Nouns
 //
 //   - segment: the file with all tables of one model version, named rankd.<instance>.tables.<first 16 digits of its digest>.
+//   - copy: a segment on NUMA nodes of its own, with their label at the end of its name. Usually there is one, anywhere and without a label.
 //   - bag: the ids that one row of a request has for one table. Its rows are pooled into one vector.
 //   - broadcast bag: one that serves every row of a request, such as a user's beside many candidates.
 //   - plan: the resolved bags of some rows: where each table row lies and what it is multiplied by.

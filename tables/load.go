@@ -29,7 +29,7 @@ func Load(ctx context.Context, b *model.Bundle, o Options) (*Segment, error) {
 		return nil, err
 	}
 	digest := b.Manifest.TablesDigest()
-	name := SegmentName(o.Instance, digest)
+	name := SegmentName(o.Instance, digest, o.Copy)
 	if err := makeWay(ctx, name, o); err != nil {
 		return nil, fmt.Errorf("load tables: %w", err)
 	}
@@ -38,7 +38,9 @@ func Load(ctx context.Context, b *model.Bundle, o Options) (*Segment, error) {
 		return nil, fmt.Errorf("load tables: %w", err)
 	}
 	progress := startMeter(o.Progress, l.dataBytes(), src.bytes())
-	s, err := load(ctx, &l, src, name, o, progress)
+	s, err := load(ctx, &l, name, o, progress, func(ctx context.Context, mem []byte) error {
+		return src.copyAll(ctx, mem, &l, o, progress)
+	})
 	progress.stop(err == nil)
 	if err := errors.Join(err, src.close()); err != nil {
 		if s != nil {
@@ -58,7 +60,7 @@ func makeWay(ctx context.Context, name string, o Options) error {
 		if _, err := os.Lstat(path); err != nil {
 			continue
 		}
-		reason, err := reclaim(path, nil)
+		reason, err := reclaim(path, "")
 		if err != nil {
 			return fmt.Errorf("remove %q: %w", path, err)
 		}
@@ -70,10 +72,10 @@ func makeWay(ctx context.Context, name string, o Options) error {
 	return nil
 }
 
-// load fills a new file and opens it for use.
-func load(ctx context.Context, l *layout, src *sources, name string, o Options, progress *meter) (*Segment, error) {
+// load makes a new file, has the tables filled in, and opens it for use.
+func load(ctx context.Context, l *layout, name string, o Options, progress *meter, fill func(ctx context.Context, mem []byte) error) (*Segment, error) {
 	f, err := hugemem.Create(ctx, hugemem.Options{
-		Name: name, Dir: o.Dir, Size: l.used(), Named: true, Want: o.Want, Log: o.Log,
+		Name: name, Dir: o.Dir, Size: l.used(), Named: true, Want: o.Want, Nodes: o.Copy.Nodes, Log: o.Log,
 		Progress: func(done, _ int64) { progress.allocated.Store(done) },
 	})
 	if err != nil {
@@ -84,7 +86,7 @@ func load(ctx context.Context, l *layout, src *sources, name string, o Options, 
 	err = flock(f.File, unix.LOCK_EX)
 	if err == nil {
 		copy(f.Mapping.Bytes, l.encode()) // the magic is still 0
-		err = src.copyAll(ctx, f.Mapping.Bytes, l, o, progress)
+		err = fill(ctx, f.Mapping.Bytes)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Remove(), f.Close())

@@ -99,7 +99,7 @@ func TestExistingSegmentIsAttachedAgain(t *testing.T) {
 	b := makeBundle(t, t4)
 	var chunks atomic.Int64
 	o := Options{Instance: testutil.Instance(t), Dir: shmDir(t), Workers: 1, afterChunk: func() { chunks.Add(1) }}
-	first, err := Acquire(context.Background(), b, o)
+	first, err := acquire(b, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestExistingSegmentIsAttachedAgain(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	second, err := Acquire(context.Background(), b, o)
+	second, err := acquire(b, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,6 +122,15 @@ func TestExistingSegmentIsAttachedAgain(t *testing.T) {
 	if got, want := s.Info().Digest, b.Manifest.TablesDigest(); got != want {
 		t.Errorf("digest: got %s, want %s", got, want)
 	}
+}
+
+// acquire acquires the only copy.
+func acquire(b *model.Bundle, o Options) (*Segment, error) {
+	list, err := Acquire(context.Background(), b, o)
+	if err != nil {
+		return nil, err
+	}
+	return list[0], nil
 }
 
 // Killed halfway: what is left is never used, the next start removes it and loads (I1, I2).
@@ -136,7 +145,7 @@ func TestLoaderKilledHalfway(t *testing.T) {
 	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		t.Fatalf("child: got %v, want it killed", err)
 	}
-	path := filepath.Join(dir, SegmentName(instance, b.Manifest.TablesDigest()))
+	path := filepath.Join(dir, SegmentName(instance, b.Manifest.TablesDigest(), Copy{}))
 	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("the child left nothing: %v", err)
 	}
@@ -146,7 +155,7 @@ func TestLoaderKilledHalfway(t *testing.T) {
 	if info, err := Describe(path); !errors.Is(err, ErrNotReady) || info.Problem == "" {
 		t.Errorf("describe: got %+v, %v", info, err)
 	}
-	seg, err := Acquire(context.Background(), b, o)
+	seg, err := acquire(b, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,11 +292,11 @@ func TestReclaim(t *testing.T) {
 	stay = append(stay, inUse.Path)
 	gone := load(old, mine)
 	_ = gone.Close()
-	half := filepath.Join(dir, SegmentName(mine, "0123456789abcdef0"))
+	half := filepath.Join(dir, SegmentName(mine, "0123456789abcdef0", Copy{}))
 	if err := os.WriteFile(half, make([]byte, 8192), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	removed, err := Reclaim(ctx, Options{Instance: mine, Dir: dir}, kept.Manifest.TablesDigest())
+	removed, err := Reclaim(ctx, Options{Instance: mine, Dir: dir}, kept.Manifest.TablesDigest(), Copy{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +341,7 @@ func TestOpenExistingRefuses(t *testing.T) {
 			if _, err := OpenExisting(ctx, b.Manifest, o); !errors.Is(err, tt.want) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
-			again, err := Acquire(ctx, b, o)
+			again, err := acquire(b, o)
 			if errors.Is(tt.want, ErrOwner) {
 				if !errors.Is(err, ErrOwner) {
 					t.Errorf("acquire: got %v, want %v", err, ErrOwner)

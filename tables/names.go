@@ -16,9 +16,13 @@ func checkInstance(name string) error {
 	return nil
 }
 
-// SegmentName is the file name of an instance's segment for a Manifest.TablesDigest.
-func SegmentName(instance, digest string) string {
-	return namePrefix(instance) + digest[:min(16, len(digest))]
+// SegmentName is the file name of an instance's segment for a Manifest.TablesDigest and a copy.
+func SegmentName(instance, digest string, c Copy) string {
+	name := namePrefix(instance) + digest[:min(16, len(digest))]
+	if c.Label != "" {
+		name += "." + c.Label
+	}
+	return name
 }
 
 func namePrefix(instance string) string { return "rankd." + instance + ".tables." }

@@ -18,11 +18,13 @@ import (
 
 // Options says where a segment lies and how it is loaded.
 type Options struct {
-	Instance string       // letters, digits, '_' and '-'
-	Dir      string       // --shm-dir; empty: the best of hugemem.Dirs
-	Want     hugemem.Mode // Auto: the best pages that can be had
-	Workers  int          // goroutines that copy; 0: GOMAXPROCS
-	Log      *slog.Logger // nil: silent
+	Instance string             // letters, digits, '_' and '-'
+	Dir      string             // --shm-dir; empty: the best of hugemem.Dirs
+	Want     hugemem.Mode       // Auto: the best pages that can be had
+	Copy     Copy               // which copy of the tables, where there are several
+	Room     func(c Copy) error // refuses a copy before anything is made, if its nodes have no room; nil: nobody is asked
+	Workers  int                // goroutines that copy; 0: GOMAXPROCS
+	Log      *slog.Logger       // nil: silent
 
 	// Progress is called at most ten times a second, from one goroutine at a time, with the bytes of tables done and in
 	// all. Allocating, copying and checking count for a third each. It never goes back and ends with done == total.
@@ -50,6 +52,9 @@ func (s *Segment) FD() *os.File { return s.file }
 
 // Pages is what the kernel says about the segment's pages in this process.
 func (s *Segment) Pages() hugemem.Coverage { return s.pages }
+
+// Nodes asks the kernel on which NUMA nodes the segment's pages lie, in bytes by node.
+func (s *Segment) Nodes() (map[int]int64, error) { return s.mapping.Nodes() }
 
 // Info describes the segment.
 func (s *Segment) Info() Info {
@@ -84,18 +89,6 @@ func (s *Segment) Remove() error {
 	return os.Remove(s.Path)
 }
 
-// Acquire attaches a complete segment for the bundle if there is one, and otherwise removes what is in its place and loads.
-func Acquire(ctx context.Context, b *model.Bundle, o Options) (*Segment, error) {
-	s, err := OpenExisting(ctx, b.Manifest, o)
-	if err == nil {
-		return s, nil
-	}
-	if !errors.Is(err, os.ErrNotExist) {
-		o.log().LogAttrs(ctx, slog.LevelWarn, "existing tables cannot be used", slog.Any("error", err))
-	}
-	return Load(ctx, b, o)
-}
-
 // OpenExisting attaches a complete segment with the manifest's digest. The error is os.ErrNotExist where there is none, and
 // otherwise says what is wrong with the one that is there.
 func OpenExisting(ctx context.Context, m *model.Manifest, o Options) (*Segment, error) {
@@ -106,7 +99,7 @@ func OpenExisting(ctx context.Context, m *model.Manifest, o Options) (*Segment, 
 	if err := checkInstance(o.Instance); err != nil {
 		return nil, err
 	}
-	name := SegmentName(o.Instance, hex.EncodeToString(want.digest[:]))
+	name := SegmentName(o.Instance, hex.EncodeToString(want.digest[:]), o.Copy)
 	var errs []error
 	for _, dir := range hugemem.Dirs(o.Dir) {
 		s, err := openReady(ctx, filepath.Join(dir, name), &want)
@@ -197,16 +190,20 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// Reclaim removes segments that a former run of this instance has left: all of them but complete ones whose
-// Manifest.TablesDigest is in keep, and ones that a process still holds. It returns the paths it removed. It must not run
-// beside a Load of the same instance.
-func Reclaim(ctx context.Context, o Options, keep ...string) (removed []string, err error) {
+// Reclaim removes segments that a former run of this instance has left: all of them but complete ones with the digest given
+// (Manifest.TablesDigest) that are one of the copies given, and ones that a process still holds. It returns the paths it removed. It
+// must not run beside a Load of the same instance.
+func Reclaim(ctx context.Context, o Options, digest string, copies ...Copy) (removed []string, err error) {
 	paths, err := segmentPaths(o.Instance, o.Dir)
 	if err != nil {
 		return nil, err
 	}
 	var errs []error
 	for _, path := range paths {
+		keep := ""
+		if slices.ContainsFunc(copies, func(c Copy) bool { return filepath.Base(path) == SegmentName(o.Instance, digest, c) }) {
+			keep = digest
+		}
 		switch reason, err := reclaim(path, keep); {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("reclaim tables %q: %w", path, err))
@@ -218,8 +215,8 @@ func Reclaim(ctx context.Context, o Options, keep ...string) (removed []string, 
 	return removed, errors.Join(errs...)
 }
 
-// reclaim removes one file and says why, or keeps it and says nothing.
-func reclaim(path string, keep []string) (reason string, err error) {
+// reclaim removes one file and says why, or keeps it and says nothing. keep is the digest of a complete one that stays; empty: none does.
+func reclaim(path, keep string) (reason string, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil
@@ -242,7 +239,7 @@ func reclaim(path string, keep []string) (reason string, err error) {
 		if err := mapping.Unmap(); err != nil {
 			return "", err
 		}
-		if slices.Contains(keep, hex.EncodeToString(l.digest[:])) {
+		if keep == hex.EncodeToString(l.digest[:]) {
 			return "", nil
 		}
 		reason = "not wanted"

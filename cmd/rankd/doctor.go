@@ -82,6 +82,7 @@ type examination struct {
 	settings *doctorConfig
 	machine  *doctor.Machine
 	server   *supervisor.State // the one that runs with this configuration; nil: none
+	bundle   *model.Bundle     // nil: it can't be served with these settings
 	wrong    error             // what is wrong with the values of settings, whatever the model
 	report   doctor.Report
 }
@@ -90,8 +91,12 @@ func (x *examination) run() *doctor.Report {
 	if err := x.settle(); errors.Is(err, config.ErrFile) { // without its settings, all else would be about another server
 		return &x.report
 	}
-	need := x.need(x.model())
+	x.bundle = x.model()
+	need := x.need(x.bundle)
 	x.report.Findings = append(x.report.Findings, doctor.Look(x.machine, need).Findings...)
+	if x.wrong == nil {
+		x.report.Add("placement", x.placement(need)...)
+	}
 	x.report.Add("plugin", x.plugin()...)
 	x.report.Add("directories", x.directories()...)
 	return &x.report

@@ -67,6 +67,8 @@ Exit code: 0 if all of it can be right, else 1.`, inspectRing)
 server that it does not use.`, inspectTables)
 	add("memory", "show what tables, slabs and each process cost", `Show the memory of each process: tables and slabs, divided among those that share them, and what it
 has for itself. Of a server that was killed it shows what was left.`, inspectMemory)
+	add("placement", "show where processes run and on which NUMA nodes memory lies", `Show for each process on which CPUs it may run and on which NUMA nodes the tables and slabs lie that
+it has mapped, as the kernel has it at this moment.`, inspectPlacement)
 	return cmd
 }
 

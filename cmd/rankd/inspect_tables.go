@@ -24,48 +24,57 @@ func inspectTables(c *inspectConfig, s *supervisor.State, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if used != nil {
-		list = slices.DeleteFunc(list, func(t tables.Info) bool { return sameFile(t.Path, s.FDPath(s.TablesFD)) })
-		writeTables(out, *used, "in use by server "+s.Instance)
+	for _, u := range used {
+		list = slices.DeleteFunc(list, func(t tables.Info) bool { return sameFile(t.Path, u.link) })
+		writeTables(out, u.Info, "in use by server "+s.Instance)
 	}
 	role := "not in use"
-	if used == nil && s.Alive() {
+	if len(used) == 0 && s.Alive() {
 		role = "being loaded, or left by a former run"
 	}
 	for _, t := range list {
 		writeTables(out, t, role)
 	}
 	switch {
-	case used == nil && !s.Alive():
+	case len(used) == 0 && !s.Alive():
 		if len(list) == 0 {
 			return fmt.Errorf("no tables in memory: %s", about(s))
 		}
 		return errors.New(about(s))
-	case used == nil && len(list) == 0:
+	case len(used) == 0 && len(list) == 0:
 		return fmt.Errorf("no tables in memory yet: %s", about(s))
 	}
 	return nil
 }
 
-// usedTables describes the tables that the supervisor holds open; nil if it has none yet or is dead.
-func usedTables(s *supervisor.State) (*tables.Info, error) {
-	if s.TablesFD < 0 || !s.Alive() {
+// usedSegment is a copy of the tables that the supervisor holds open.
+type usedSegment struct {
+	tables.Info
+	link string // where it can be opened
+}
+
+// usedTables describes the tables that the supervisor holds open: none yet while it loads them, or if it is dead.
+func usedTables(s *supervisor.State) (list []usedSegment, err error) {
+	if !s.Alive() {
 		return nil, nil
 	}
-	link := s.FDPath(s.TablesFD)
-	path, err := os.Readlink(link)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // it has ended meanwhile
+	for _, fd := range s.TableFDs() {
+		link := s.FDPath(fd)
+		path, err := os.Readlink(link)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil // it has ended meanwhile
+		}
+		if err != nil {
+			return nil, fmt.Errorf("find tables of process %d: %w", s.PID, err)
+		}
+		info, err := tables.Describe(link)
+		if errors.Is(err, fs.ErrPermission) {
+			return nil, fmt.Errorf("read tables of process %d: run as its user or as root: %w", s.PID, err)
+		}
+		info.Path = strings.TrimPrefix(path, "/memfd:")
+		list = append(list, usedSegment{info, link}) // what is wrong with them stands in Problem
 	}
-	if err != nil {
-		return nil, fmt.Errorf("find tables of process %d: %w", s.PID, err)
-	}
-	info, err := tables.Describe(link)
-	if errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("read tables of process %d: run as its user or as root: %w", s.PID, err)
-	}
-	info.Path = strings.TrimPrefix(path, "/memfd:")
-	return &info, nil // what is wrong with them stands in Problem
+	return list, nil
 }
 
 func sameFile(a, b string) bool {

@@ -98,6 +98,11 @@ var mistakes = []mistake{
 	{name: "plugin-other-platform", line: servePJRT + " --platform cuda --plugin PLUGIN", needs: plugin, code: bad},
 	{name: "owner-cpus-unknown", line: servePJRT + " --owner-cpus 1000 --plugin PLUGIN", needs: plugin, code: bad},
 
+	{name: "placement-unknown-cpu", line: "serve --model demo --executor sim --placement cpus=1000", code: bad},
+	{name: "placement-no-choice", line: "serve --model demo --executor sim --placement 0-3 --tables-placement local", code: bad},
+	{name: "placement-few-cpus", line: "serve --model demo --executor sim --placement cpus=0 --frontends 2", code: bad},
+	{name: "placement-unknown-node", line: "serve --model demo --executor sim --placement node=700 --tables-placement node=700", code: bad},
+
 	// The machine.
 	{name: "port-taken", line: serveSim, needs: listener, code: 1},
 	{name: "second-server", line: serveSim, needs: server, code: 1},
@@ -280,7 +285,7 @@ var (
 		{regexp.MustCompile(`127-0-0-1-\d+`), "127-0-0-1-PORT"},
 		{regexp.MustCompile(`sha256:[0-9a-f]{64}`), "sha256:DIGEST"},
 		{regexp.MustCompile(`tables\.[0-9a-f]{16}`), "tables.DIGEST"},
-		{regexp.MustCompile(`(may use, which are) [0-9,-]+`), "$1 CPUS"},
+		{regexp.MustCompile(`(want (?:some|one) of) [0-9,-]+(: there are no others)`), "$1 LIST$2"},
 	}
 )
 

@@ -20,10 +20,10 @@ import (
 	"rankd/internal/config"
 	"rankd/internal/faults"
 	"rankd/internal/hugemem"
+	"rankd/internal/placement"
 	"rankd/model"
 	"rankd/shmring"
 	"rankd/supervisor"
-	"rankd/tables"
 )
 
 // writersPerFrontend is how many goroutines of a frontend may hold a reservation at once. A holder only gathers one chunk, so
@@ -36,6 +36,8 @@ type serveConfig struct {
 	frontend   frontend.Settings
 	owner      deviceowner.Settings
 	general    generalConfig
+
+	plan *placement.Plan // where everything is to be, once check has found nothing wrong
 }
 
 type generalConfig struct {
@@ -112,6 +114,7 @@ func (c *serveConfig) run(cmd *cobra.Command) error {
 	for _, text := range origins.Idle(cmd.Flags()) {
 		log.Warn("setting has no effect", "why", text)
 	}
+	logPlacement(log, c.plan)
 	return c.ended(supervisor.Run(cmd.Context(), c.supervisor, c.deps(bundle, log)))
 }
 
@@ -131,8 +134,11 @@ func (c *serveConfig) check() (*model.Bundle, error) {
 	values := c.checkValues()
 	bundle, err := c.openModel()
 	errs := []error{values, err}
-	if bundle != nil && values == nil { // else it would be checked against values that are wrong
-		errs = append(errs, c.checkBundle(bundle))
+	if values == nil { // else it would be checked against values that are wrong
+		errs = append(errs, c.checkPlacement(bundle))
+		if bundle != nil {
+			errs = append(errs, c.checkBundle(bundle))
+		}
 	}
 	if c.owner.Executor == device.KindPJRT { // better now than after the tables were loaded, by a child that is started again and again
 		if err := pjrt.CheckPlugin(c.owner.Plugin, c.owner.Platform); err != nil {
@@ -147,9 +153,6 @@ func (c *serveConfig) checkValues() error {
 	front, owner := c.frontendConfig(child.NoDescriptors()), c.ownerConfig(child.NoDescriptors())
 	front.DrainTimeout = c.supervisor.DrainTimeout // a violation is told with the value that was given
 	errs := []error{c.supervisor.Validate(), owner.Validate(), front.Validate(), config.Check(&c.general)}
-	if err := pjrt.CheckCPUs(c.owner.OwnerCPUs); err != nil {
-		errs = append(errs, fmt.Errorf("check --owner-cpus: %w", err))
-	}
 	if _, err := hugemem.Survey(hugemem.Options{Dir: c.supervisor.ShmDir, Named: true, Size: 1}); err != nil && errs[0] == nil {
 		errs = append(errs, fmt.Errorf("check --shm-dir: %w", err))
 	}
@@ -237,10 +240,11 @@ func (c *serveConfig) deps(b *model.Bundle, log *slog.Logger) supervisor.Deps {
 		Frontend: supervisor.Role{Command: "frontend", Args: func(in child.Inherited) []string {
 			return config.ToArgs(c.frontendConfig(in))
 		}},
-		Layout:   shmring.LayoutVersion,
-		Model:    supervisor.Model{Name: b.Manifest.Name, Version: b.Manifest.Version, Dir: b.Dir},
-		Executor: c.executorText(),
-		ShmDirs:  hugemem.Dirs(c.supervisor.ShmDir),
+		Layout:    shmring.LayoutVersion,
+		Placement: c.plan,
+		Model:     supervisor.Model{Name: b.Manifest.Name, Version: b.Manifest.Version, Dir: b.Dir},
+		Executor:  c.executorText(),
+		ShmDirs:   hugemem.Dirs(c.supervisor.ShmDir),
 	}
 }
 
@@ -255,36 +259,11 @@ func (c *serveConfig) executorText() string {
 	return "pjrt " + c.owner.Platform
 }
 
-func (c *serveConfig) loadTables(ctx context.Context, b *model.Bundle, instance string, progress func(done, total int64), log *slog.Logger) (*supervisor.Tables, error) {
-	shown := newProgressLog(log)
-	o := tables.Options{
-		Instance: instance, Dir: c.supervisor.ShmDir, Log: log,
-		Progress: func(done, total int64) {
-			progress(done, total)
-			shown(done, total)
-		},
-	}
-	// What a former run left of another model goes first: there may be no room for both.
-	if _, err := tables.Reclaim(ctx, o, b.Manifest.TablesDigest()); err != nil {
-		return nil, err
-	}
-	s, err := tables.Acquire(ctx, b, o)
-	if err != nil {
-		return nil, blame(b, err)
-	}
-	info := s.Info()
-	return &supervisor.Tables{
-		FD:     int(s.FD().Fd()),
-		Memory: supervisor.Memory{Bytes: info.Bytes, Pages: info.Pages.String(), Path: s.Path, Attached: !s.Loaded},
-		Check:  s.Check,
-		Close:  s.Close,
-		Remove: s.Remove,
-	}, nil
-}
-
 func (c *serveConfig) newRegion(ctx context.Context, m *model.Manifest, bells []int, log *slog.Logger) (*supervisor.Region, error) {
 	g := c.geometry(m)
-	f, err := hugemem.Create(ctx, hugemem.Options{Name: "rankd-region", Size: int64(g.Bytes()), Dir: c.supervisor.ShmDir, Log: log})
+	f, err := hugemem.Create(ctx, hugemem.Options{
+		Name: "rankd-region", Size: int64(g.Bytes()), Dir: c.supervisor.ShmDir, Nodes: c.plan.Slabs.Nodes, Log: log,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("make ring region of %d slabs of %s: %w", g.Slabs, config.Bytes(g.SlabBytes()).Human(), err)
 	}
@@ -292,9 +271,10 @@ func (c *serveConfig) newRegion(ctx context.Context, m *model.Manifest, bells []
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+	nodes := effective(log, "slabs", c.plan.Slabs.Copies()[0], f.Mapping.Nodes)
 	return &supervisor.Region{
 		FD:     int(f.Fd()),
-		Memory: supervisor.Memory{Bytes: f.Size, Pages: f.Coverage.String()},
+		Memory: supervisor.Memory{Bytes: f.Size, Pages: f.Coverage.String(), Placement: c.plan.Slabs.String(), Nodes: nodes},
 		Ring:   r.Supervisor(bell.Set(bells)),
 		Close:  f.Close,
 	}, nil

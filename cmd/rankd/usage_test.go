@@ -28,7 +28,7 @@ func TestWhatIsTypedWrongIsBadConfigurationAndNamed(t *testing.T) {
 	for line, want := range map[string]string{
 		"bogus":                           `no command is named "bogus", want bench, `,
 		"sevre":                           `no command is named "sevre", is "serve" meant?`,
-		"inspect bogus":                   `inspect: no command is named "bogus", want memory, ready, ring, tables`,
+		"inspect bogus":                   `inspect: no command is named "bogus", want memory, placement, ready, ring, tables`,
 		"model bogus":                     `model: no command is named "bogus", want check, compile, create-demo`,
 		"bench bogus":                     `bench: no command is named "bogus"`,
 		"help bogus":                      `no command is named "bogus"`,

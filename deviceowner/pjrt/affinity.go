@@ -44,12 +44,6 @@ func plan(cpus []int, threads int) (p pinning, available int, err error) {
 	return p, available, nil
 }
 
-// CheckCPUs refuses processors that this process may not use.
-func CheckCPUs(cpus []int) error {
-	_, _, err := plan(cpus, 0)
-	return err
-}
-
 // numbers lists a set of processors.
 func numbers(set *unix.CPUSet) (list machine.Set) {
 	for c := range len(set) * 64 {

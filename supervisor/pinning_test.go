@@ -1,0 +1,86 @@
+package supervisor
+
+import (
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"rankd/internal/placement"
+	"rankd/internal/topology"
+)
+
+// TestChildrenRunWhereThePlanSays has the first frontend and the owner pinned, and the second frontend not: it runs where the supervisor may,
+// although the thread that forked it was pinned before.
+func TestChildrenRunWhereThePlanSays(t *testing.T) {
+	everywhere, err := topology.Affinity("", "self")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(everywhere) < 2 {
+		t.Skipf("keeps processes from CPUs: want two to choose from, got %s", everywhere)
+	}
+	only := topology.Set{everywhere[len(everywhere)-1]}
+	s := testServer(t, nil)
+	s.deps.Placement = &placement.Plan{
+		Asked: "cpus=" + only.String(), AskedTables: "auto",
+		Frontends: []placement.Frontend{{CPUs: only}, {}}, Owner: placement.Owner{CPUs: only},
+	}
+	s.start()
+	want := func(st Status) {
+		t.Helper()
+		for _, p := range st.Processes {
+			cpus := only
+			if p.Role == roleFrontend && p.Index == 1 {
+				cpus = everywhere
+			}
+			got, err := topology.Affinity("", strconv.Itoa(p.PID))
+			if err != nil || !got.Equal(cpus) || p.CPUs != cpus.String() {
+				t.Errorf("%s %d: may run on %s (%v), status says %s, want %s", p.Role, p.Index, got, err, p.CPUs, cpus)
+			}
+		}
+	}
+	st := s.awaitReady()
+	want(st)
+	if st.Placement == nil || st.Placement.Asked != "cpus="+only.String() || len(st.Placement.Plan) == 0 {
+		t.Errorf("got placement %+v, want what was asked and the plan", st.Placement)
+	}
+	first := st.Processes[1]
+	if err := syscall.Kill(first.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	want(s.await("a successor", func(st Status) bool {
+		return st.Processes[1].Incarnation == 2 && st.Processes[1].State == "ready"
+	}))
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCPUsThatAreGoneAreTold(t *testing.T) {
+	s := testServer(t, nil)
+	s.deps.Placement = &placement.Plan{Owner: placement.Owner{CPUs: topology.Set{topology.MaxNumber}}}
+	s.start()
+	s.await("a device owner that cannot be started", func(st Status) bool {
+		return strings.Contains(st.Processes[0].LastEnd, "pin child to CPUs 8191")
+	})
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFrontendsReadTheCopyOfTheirNode(t *testing.T) {
+	l := &loop{server: &server{
+		tables: &Tables{FD: 10, More: []TableCopy{{FD: 11}, {FD: 12}}},
+		deps:   Deps{Placement: &placement.Plan{Frontends: []placement.Frontend{{Copy: 0}, {Copy: 2}, {Copy: 1}, {Copy: 3}}}},
+	}}
+	for index, want := range []int{10, 12, 11, 10, 10} { // a plan that knows less than there are frontends or copies is no reason to die
+		if got := l.tablesFor(&place{role: roleFrontend, index: index}); got != want {
+			t.Errorf("frontend %d: got descriptor %d, want %d", index, got, want)
+		}
+	}
+	l.deps.Placement = nil
+	if got := l.tablesFor(&place{role: roleFrontend, index: 1}); got != 10 {
+		t.Errorf("without a plan: got descriptor %d, want 10", got)
+	}
+}
