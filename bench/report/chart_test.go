@@ -54,8 +54,9 @@ func TestLongNamesAndTitlesFit(t *testing.T) {
 	}
 }
 
-func TestTrialsHaveCharts(t *testing.T) {
-	dir := t.TempDir()
+// writeTrials writes results of every trial but the soak into a directory.
+func writeTrials(t *testing.T, dir string) {
+	t.Helper()
 	result := func(rate float64, ok, refused uint64) *load.Result {
 		r := &load.Result{Mode: load.Fixed, Rate: rate, Callers: 4, Rows: 1, Timed: ok + refused, OK: ok, ExampleRate: rate, Simulated: true}
 		r.Latency.P99 = rate / 100
@@ -90,6 +91,11 @@ func TestTrialsHaveCharts(t *testing.T) {
 		Name: "huge pages", Loads: []ablation.Load{at, busy},
 		Settings: []ablation.Setting{{Name: "huge", Results: both(100)}, {Name: "small", Results: both(50)}},
 	}}})
+}
+
+func TestTrialsHaveCharts(t *testing.T) {
+	dir := t.TempDir()
+	writeTrials(t, dir)
 	text := report(t, dir)
 	for file, names := range map[string][]string{
 		"capacity.svg": {"continuous", "two half servers", "every reply within 20 ms"}, "capacity-latency.svg": {"continuous", "20 ms"},

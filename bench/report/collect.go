@@ -49,6 +49,9 @@ type Results struct {
 	Simulated bool
 	Workload  string // of all results (I4)
 	trials
+
+	files     []armRuns // what Arms and Null are made of
+	published bool      // they come from runs.json
 }
 
 // Collect reads the results in a directory.
@@ -70,6 +73,9 @@ func Collect(dir string) (*Results, error) {
 	}
 	r.Suite, err = readSuite(dir)
 	errs = append(errs, err, r.trials.collect(dir))
+	if errors.Join(errs...) == nil && r.empty() {
+		errs = append(errs, r.readRuns(dir))
+	}
 	if r.Suite != nil {
 		errs = append(errs, r.sameWorkload(r.Suite.Workload))
 	}
@@ -85,13 +91,18 @@ func Collect(dir string) (*Results, error) {
 		return nil, fmt.Errorf("collect results: %w", err)
 	}
 	if len(r.Arms) == 0 && len(r.Capacity) == 0 && r.trials.empty() {
-		return nil, fmt.Errorf("collect results: got none in %s, want <arm>/*.json as bench load writes them", dir)
+		return nil, fmt.Errorf("collect results: got none in %s, want <arm>/*.json as bench load writes them, or %s", dir, RunsName)
 	}
 	r.Simulated = r.Simulated || r.trials.simulated()
 	slices.SortFunc(r.Arms, func(a, b *Arm) int {
 		return cmp.Or(cmp.Compare(rank(a.Name), rank(b.Name)), cmp.Compare(a.Name, b.Name))
 	})
 	return r, nil
+}
+
+// empty reports whether there are no results at all.
+func (r *Results) empty() bool {
+	return len(r.Arms) == 0 && r.Null == nil && len(r.Capacity) == 0 && r.trials.empty()
 }
 
 // sameWorkload refuses results of a workload beside those of another (I4). Older results name none: they are of independent examples.
@@ -146,13 +157,12 @@ const (
 func isPython(name string) bool { return strings.HasPrefix(name, "py") }
 
 func (r *Results) collectArm(dir, name string) error {
-	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
 		return err
 	}
-	arm := &Arm{Name: name}
-	var points, sweep pointsOf
-	for _, path := range files {
+	var files []*load.File
+	for _, path := range paths {
 		if strings.HasSuffix(path, ".monitor.json") {
 			continue
 		}
@@ -160,6 +170,16 @@ func (r *Results) collectArm(dir, name string) error {
 		if err != nil {
 			return err
 		}
+		files = append(files, f)
+	}
+	return r.gather(name, files)
+}
+
+// gather makes an arm of its files, unless they have no runs.
+func (r *Results) gather(name string, files []*load.File) error {
+	arm := &Arm{Name: name}
+	var points, sweep pointsOf
+	for _, f := range files {
 		arm.take(f)
 		if f.Sweep {
 			sweep.add(f)
@@ -167,24 +187,23 @@ func (r *Results) collectArm(dir, name string) error {
 		}
 		points.add(f)
 		arm.Results = append(arm.Results, f.Results...)
-		for _, x := range f.Results {
-			if err := r.sameWorkload(x.Workload); err != nil {
-				return fmt.Errorf("read %s: %w", path, err)
-			}
-		}
 	}
 	arm.Points, arm.Sweep = points.sorted(), sweep.sorted()
-	switch {
-	case len(arm.Points) == 0 && len(arm.Sweep) == 0:
-		return nil
-	case name == null:
-		r.Null = arm
+	if len(arm.Points) == 0 && len(arm.Sweep) == 0 {
 		return nil
 	}
 	for _, x := range arm.Results {
-		r.Simulated = r.Simulated || x.Simulated
+		if err := r.sameWorkload(x.Workload); err != nil {
+			return fmt.Errorf("read results of %s: %w", name, err)
+		}
+		r.Simulated = r.Simulated || x.Simulated && name != null
 	}
-	r.Arms = append(r.Arms, arm)
+	r.files = append(r.files, armRuns{name, files})
+	if name == null {
+		r.Null = arm
+	} else {
+		r.Arms = append(r.Arms, arm)
+	}
 	return nil
 }
 
@@ -212,6 +231,14 @@ func (r *Results) collectCapacity(path string) error {
 	if f.Schema != load.Schema {
 		return fmt.Errorf("read %s: got schema %d, want %d", path, f.Schema, load.Schema)
 	}
+	if err := r.takeCapacity(&f); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}
+
+// takeCapacity takes the capacities of a file as its points show them.
+func (r *Results) takeCapacity(f *capacity.File) error {
 	for _, s := range f.Servers {
 		repeats := 0
 		for _, p := range s.Points {
@@ -219,7 +246,7 @@ func (r *Results) collectCapacity(path string) error {
 			for _, x := range p.Results {
 				r.Simulated = r.Simulated || x.Simulated
 				if err := r.sameWorkload(x.Workload); err != nil {
-					return fmt.Errorf("read %s: %w", path, err)
+					return err
 				}
 				if !x.Client.Limited {
 					counted++

@@ -1,4 +1,4 @@
-// Package report turns the results of a comparison into tables, charts and one file of figures.
+// Package report turns the results of a comparison into tables, charts, a file of figures and one of all runs.
 //
 // # Nouns
 //
@@ -7,6 +7,7 @@
 //     description of the machine that is copied into the report.
 //   - workload: what the examples of a request have to do with each other, see package exam.
 //   - point: the repeats of one load on one arm; its figures are their medians.
+//   - runs.json: every run without what no page shows; it stands in for the results where these are not kept.
 //   - figures: what an arm did at one number of examples a request, in the form of summary.json.
 //
 // # Invariants
@@ -18,6 +19,8 @@
 //	    limit are marked with an asterisk.
 //	I4  Results of several workloads are not put on one page, and titles name the workload unless examples are independent. Targets and
 //	    published figures are about independent examples and stand beside no others.
+//	I5  The page and every chart can be made anew from runs.json, suite.json and env.txt, which are published with them: the same
+//	    bytes as from the results themselves.
 //
 // # Concurrency
 //

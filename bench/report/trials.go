@@ -30,13 +30,19 @@ func (t *trials) collect(dir string) error {
 	}
 	if found, err := readFile(filepath.Join(dir, soak.Name), t.Soak, &t.Soak.Schema); !found {
 		t.Soak, errs = nil, append(errs, err)
-	} else if t.Soak.Result != nil && len(t.Soak.Samples) > 0 {
-		t.Soak.Analyse() // by the rules of this report, whenever it was measured
 	}
+	t.analyse()
 	if found, err := readFile(filepath.Join(dir, ablation.Name), t.Ablations, &t.Ablations.Schema); !found {
 		t.Ablations, errs = nil, append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// analyse fits a soak's lines by the rules of this report, whenever it was measured.
+func (t *trials) analyse() {
+	if t.Soak != nil && t.Soak.Result != nil && len(t.Soak.Samples) > 0 {
+		t.Soak.Analyse()
+	}
 }
 
 // readFile reads JSON of the current schema; a file that is not there is no error.

@@ -8,8 +8,8 @@ import (
 	"rankd/bench/load"
 )
 
-// Write reads the results in a directory and writes REPORT.md, summary.json and the charts beside them. It returns the path of the
-// report.
+// Write reads the results in a directory and writes REPORT.md, summary.json, runs.json and the charts beside them. It returns the path of
+// the report. A directory with runs.json alone is enough.
 func Write(dir string) (string, error) {
 	r, err := Collect(dir)
 	if err != nil {
@@ -20,6 +20,9 @@ func Write(dir string) (string, error) {
 		return "", err
 	}
 	if err := load.WriteJSON(filepath.Join(dir, "summary.json"), r.Summary()); err != nil {
+		return "", err
+	}
+	if err := r.writeRuns(dir); err != nil {
 		return "", err
 	}
 	path := filepath.Join(dir, "REPORT.md")

@@ -188,7 +188,7 @@ func hasResults(dir string) bool {
 		found, _ := filepath.Glob(filepath.Join(dir, pattern)) // the patterns are right
 		if slices.ContainsFunc(found, func(path string) bool {
 			name := filepath.Base(path)
-			return !strings.HasSuffix(name, ".monitor.json") && !slices.Contains([]string{configurationName, stateName, "summary.json"}, name)
+			return !strings.HasSuffix(name, ".monitor.json") && !slices.Contains([]string{configurationName, stateName, "summary.json", report.RunsName}, name)
 		}) {
 			return true
 		}

@@ -22,8 +22,11 @@ func newBenchReport() *cobra.Command {
 	return tool(&cobra.Command{
 		Use:   "report --results DIR",
 		Short: "make tables and charts of results",
-		Long: `Make REPORT.md, charts (SVG) and summary.json of the results in a directory, beside them. The server
-named "rankd" is compared with the best of those whose names begin with "py".`,
+		Long: `Make REPORT.md, charts (SVG), summary.json and runs.json of the results in a directory, beside them. The
+server named "rankd" is compared with the best of those whose names begin with "py".
+
+A directory that has runs.json, suite.json and env.txt of published results instead of the results
+themselves gives the same page and charts.`,
 		Example: "  rankd bench report --results bench/results/sim",
 	}, func(_ context.Context, out, _ io.Writer) error {
 		if c.Results == "" {
