@@ -34,7 +34,9 @@ func TestRowTypesAgreeWithTheReference(t *testing.T) {
 	}
 	bundles := map[string]*model.Bundle{"mixed": quantized(quantized(quantized(float, dtype.Int8, "t1"), dtype.Float16, "t2"), dtype.BFloat16, "t3")}
 	for _, to := range model.RowDTypes() {
-		bundles[to.String()] = quantized(float, to)
+		if bundles[to.String()] = float; to != dtype.Float32 {
+			bundles[to.String()] = quantized(float, to)
+		}
 	}
 	for name, b := range bundles {
 		t.Run(name, func(t *testing.T) {
