@@ -104,6 +104,9 @@ func TestProcessesAndTablesAreWhereTheyWerePlaced(t *testing.T) {
 	if st.Tables.Nodes[node] != st.Tables.Bytes || st.Region.Nodes[node] == 0 || st.Placement.Asked != "cpus="+only {
 		t.Errorf("status: got tables %+v, region %+v, placement %+v, want all on node %d", st.Tables, st.Region, st.Placement, node)
 	}
+	if m := s.scrape(); m[fmt.Sprintf(`rankd_table_node_bytes{node="%d"}`, node)] != float64(st.Tables.Bytes) {
+		t.Errorf("metrics: got %v bytes of tables on node %d, want %d", m.sum("rankd_table_node_bytes"), node, st.Tables.Bytes)
+	}
 	out, err := s.inspect("placement")
 	if err != nil || strings.Count(out, fmt.Sprintf("node %d: ", node)) < 4 || !strings.Contains(out, fmt.Sprintf("%8d  %-20s", front.PID, only)) {
 		t.Errorf("inspect placement: got %v:\n%s", err, out)
@@ -199,4 +202,24 @@ func TestWrongPlacementsAreRefused(t *testing.T) {
 			t.Errorf("got %q, want %q", s.logSinceStart(), want)
 		}
 	})
+}
+
+// A cpuset is found out about before anything is started, and a server without a placement of its own keeps to it.
+func TestServerKeepsToItsCpuset(t *testing.T) {
+	cpu, node := oneCPU(t)
+	only := strconv.Itoa(cpu)
+	group := cgroup(t, "cpuset", map[string]string{"cpuset.cpus": only, "cpuset.mems": strconv.Itoa(node)})
+	b := testModel(t)
+	flags := []string{"--executor=sim"}
+	s := newServer(t, options{model: b.Dir, flags: append(flags, "--placement=cpus=0"), wrap: privately(t, joining(group))})
+	s.start()
+	s.awaitEnd(limit)
+	if want := "check --placement: got CPU 0, want CPUs of the control group's cpuset, which are " + only + " ("; !strings.Contains(s.logSinceStart(), want) {
+		t.Errorf("got %q, want %q", s.logSinceStart(), want)
+	}
+	s = serve(t, options{model: b.Dir, flags: flags, wrap: privately(t, joining(group))})
+	for _, c := range append(s.frontends(), s.owner()) {
+		wantThreadsOn(t, c, only)
+	}
+	s.stop()
 }

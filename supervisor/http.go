@@ -123,7 +123,26 @@ func registry(s *server) *prometheus.Registry {
 		}
 		return n
 	})
-	gauge("table_bytes", "Bytes of the table segment; 0 while it is loaded.", func(st *Status) float64 { return bytesOf(st.Tables) })
+	gauge("table_bytes", "Bytes of the table segment, or of all its copies; 0 while it is loaded.", func(st *Status) float64 {
+		all := bytesOf(st.Tables)
+		for i := range st.Copies {
+			all += bytesOf(&st.Copies[i])
+		}
+		return all
+	})
+	byNode := func(name, help string, memory func(*Status) []map[int]int64) {
+		r.MustRegister(&nodeBytes{prometheus.NewDesc("rankd_"+name, help, []string{"node"}, nil), func() []map[int]int64 { return memory(s.status.Load()) }})
+	}
+	byNode("table_node_bytes", "Bytes of the tables on each NUMA node when they were loaded, as the kernel has them; none where it does not tell.",
+		func(st *Status) (list []map[int]int64) {
+			for _, m := range st.Copies {
+				list = append(list, m.Nodes)
+			}
+			if st.Tables != nil {
+				list = append(list, st.Tables.Nodes)
+			}
+			return list
+		})
 	gauge("region_bytes", "Bytes of the ring region.", func(st *Status) float64 { return bytesOf(st.Region) })
 	return r
 }

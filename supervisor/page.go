@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rankd/internal/config"
+	"rankd/internal/placement"
 	"rankd/internal/stats"
 )
 
@@ -25,6 +26,7 @@ var pageTemplate = template.Must(template.New("status").Funcs(template.FuncMap{
 	"age":      func(now, then time.Time) string { return now.Sub(then).Round(time.Second).String() },
 	"duration": nanoseconds,
 	"unit":     stageUnit,
+	"nodes":    placement.ByNode,
 	"rate":     func(x float64) string { return fmt.Sprintf("%.1f", x) },
 }).Parse(pageText))
 

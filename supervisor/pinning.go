@@ -59,5 +59,5 @@ func placementStatus(p *placement.Plan) *PlacementStatus {
 	if p == nil {
 		return nil
 	}
-	return &PlacementStatus{Asked: p.Asked, AskedTables: p.AskedTables, Plan: p.Lines()}
+	return &PlacementStatus{Asked: p.Asked, AskedTables: p.AskedTables, Plan: p.Lines(), Notes: p.Notes}
 }

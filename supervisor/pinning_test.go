@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"syscall"
@@ -82,5 +83,41 @@ func TestFrontendsReadTheCopyOfTheirNode(t *testing.T) {
 	l.deps.Placement = nil
 	if got := l.tablesFor(&place{role: roleFrontend, index: 1}); got != 10 {
 		t.Errorf("without a plan: got descriptor %d, want 10", got)
+	}
+}
+
+func TestNodesOfTheTablesAreShownAndExported(t *testing.T) {
+	s := testServer(t, nil)
+	load := s.deps.LoadTables
+	s.deps.LoadTables = func(ctx context.Context, instance string, progress func(done, total int64)) (*Tables, error) {
+		tables, err := load(ctx, instance, progress)
+		if err == nil {
+			tables.Memory.Nodes = map[int]int64{0: 3 << 20, 1: 1 << 20}
+			tables.More = []TableCopy{{FD: tables.FD, Memory: Memory{Bytes: 4 << 20, Nodes: map[int]int64{8: 4 << 20, 1: 1 << 20}}}}
+		}
+		return tables, err
+	}
+	s.deps.Placement = &placement.Plan{
+		Asked: "auto", AskedTables: "local-copies", Frontends: make([]placement.Frontend, 2), Notes: []string{"the accelerator is elsewhere"},
+	}
+	s.start()
+	s.awaitReady()
+	_, metrics := s.get("/metrics")
+	for _, want := range []string{
+		`rankd_table_node_bytes{node="0"} 3.145728e+06`, `rankd_table_node_bytes{node="1"} 2.097152e+06`, `rankd_table_node_bytes{node="8"} 4.194304e+06`,
+		"rankd_table_bytes 5.24288e+06",
+	} {
+		if !strings.Contains(metrics, want+"\n") {
+			t.Errorf("metrics: want %s", want)
+		}
+	}
+	_, page := s.get("/statusz")
+	for _, want := range []string{"auto, tables local-copies", "node 0: 3.00 MiB, node 1: 1.00 MiB", "node 1: 1.00 MiB, node 8: 4.00 MiB", "the accelerator is elsewhere", "CPUs "} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
 	}
 }

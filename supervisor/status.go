@@ -35,9 +35,10 @@ type Status struct {
 
 // PlacementStatus is where everything is to be.
 type PlacementStatus struct {
-	Asked       string   `json:"asked"`        // --placement
-	AskedTables string   `json:"asked_tables"` // --tables-placement
-	Plan        []string `json:"plan"`         // for people
+	Asked       string   `json:"asked"`           // --placement
+	AskedTables string   `json:"asked_tables"`    // --tables-placement
+	Plan        []string `json:"plan"`            // for people
+	Notes       []string `json:"notes,omitempty"` // the part of it that one may not expect
 }
 
 // ProcessStatus is one place.

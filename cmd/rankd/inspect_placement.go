@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strconv"
-	"strings"
 
 	"rankd/internal/config"
+	"rankd/internal/placement"
 	"rankd/internal/procmem"
 	"rankd/internal/topology"
 	"rankd/supervisor"
@@ -60,22 +58,10 @@ func nodesOf(pid string, inTables []procmem.File, ring procmem.File) (lies [2]st
 	if err != nil {
 		return lies, err
 	}
-	lies[0] = byNode(nodes)
+	lies[0] = placement.ByNode(nodes)
 	if nodes, err = procmem.NodesOf(pid, ring); err != nil {
 		return lies, err
 	}
-	lies[1] = byNode(nodes)
+	lies[1] = placement.ByNode(nodes)
 	return lies, nil
-}
-
-// byNode writes "node 0: 1.50 GiB, node 1: 1.50 GiB", or "-" for nothing.
-func byNode(nodes map[int]int64) string {
-	var parts []string
-	for _, n := range slices.Sorted(maps.Keys(nodes)) {
-		parts = append(parts, fmt.Sprintf("node %d: %s", n, config.Bytes(nodes[n]).Human()))
-	}
-	if len(parts) == 0 {
-		return "-"
-	}
-	return strings.Join(parts, ", ")
 }

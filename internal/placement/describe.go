@@ -2,6 +2,9 @@ package placement
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"rankd/internal/topology"
 )
@@ -36,4 +39,16 @@ func onCPUs(s topology.Set) string {
 		return "not pinned"
 	}
 	return "CPUs " + s.String()
+}
+
+// ByNode writes bytes by node, such as "node 0: 1.50 GiB, node 1: 1.50 GiB"; "-" for nothing.
+func ByNode(nodes map[int]int64) string {
+	var parts []string
+	for _, n := range slices.Sorted(maps.Keys(nodes)) {
+		parts = append(parts, fmt.Sprintf("node %d: %s", n, size(nodes[n])))
+	}
+	if len(parts) == 0 {
+		return "-"
+	}
+	return strings.Join(parts, ", ")
 }
