@@ -90,7 +90,7 @@ $(NUMA_KERNEL):
 .PHONY: numa
 numa: $(BIN) $(NUMA_KERNEL) ## placement of processes and tables on an emulated machine with two NUMA nodes (package qemu-system-x86)
 	@command -v qemu-system-x86_64 >/dev/null || { echo "make: qemu-system-x86_64 is missing: apt-get install --no-install-recommends qemu-system-x86" >&2; exit 1; }
-	$(TEST_ENV) RANKD_NUMA_KERNEL=$(CURDIR)/$(NUMA_KERNEL) go test -count=1 -timeout 10m -v ./e2e/numa
+	$(TEST_ENV) RANKD_NUMA_KERNEL=$(CURDIR)/$(NUMA_KERNEL) go test -count=1 -timeout 20m -v ./e2e/numa
 
 # The servers of other languages that rankd is compared with have tests of their own: their scores are the same as rankd's.
 BENCH_VENV := $(BUILD)/bench/test-venv

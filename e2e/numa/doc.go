@@ -14,7 +14,7 @@
 // # Run
 //
 // "make numa" installs nothing: it unpacks a kernel of the distribution below the build directory and needs the package
-// qemu-system-x86. RANKD_NUMA_KERNEL is the kernel's file, RANKD_BIN the command. Without them the host's test skips. It takes a minute or two: every
+// qemu-system-x86. RANKD_NUMA_KERNEL is the kernel's file, RANKD_BIN the command. Without them the host's test skips. It takes minutes: every
 // instruction is emulated.
 //
 // # Concurrency
