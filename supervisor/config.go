@@ -30,7 +30,7 @@ type Config struct {
 	Placement       string `flag:"placement" help:"on which CPUs the processes run: auto, node=N[,M] (those of NUMA nodes) or cpus=LIST, such as cpus=0-7. auto: those of this process, and with several nodes and as many frontends each frontend on one"`
 	TablesPlacement string `flag:"tables-placement" help:"on which NUMA nodes the tables lie: auto, interleave (by turns), local-copies (all of them on each node) or node=N. auto: on the node in use, or interleaved over those in use"`
 
-	RunDir     string `flag:"run-dir" unit:"directory" help:"directory of the lock and of the state file; empty: a directory of this user that is emptied at boot"`
+	RunDir     string `flag:"run-dir" unit:"directory" help:"directory of the lock and of the state file; empty: the service's, or a directory of this user that is emptied at boot"`
 	ShmDir     string `flag:"shm-dir" unit:"directory" help:"directory for shared memory files; empty: the best one that is mounted"`
 	KeepTables bool   `flag:"keep-tables" help:"leave the tables in memory at exit, so that the next start finds them loaded"`
 
@@ -112,11 +112,15 @@ func instanceFor(address string) string {
 	}, address), "-")
 }
 
-// RunDir is the run directory: the one given, or else that of this user. It need not exist.
+// RunDir is the run directory: the one given, or that which systemd gave the service (RUNTIME_DIRECTORY), or else that of this user. It
+// need not exist.
 func RunDir(given string) string {
+	service, _, _ := strings.Cut(os.Getenv("RUNTIME_DIRECTORY"), ":")
 	switch {
 	case given != "":
 		return given
+	case service != "":
+		return service
 	case os.Getuid() == 0:
 		return "/run/rankd"
 	case os.Getenv("XDG_RUNTIME_DIR") != "":

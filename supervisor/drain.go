@@ -26,7 +26,7 @@ func (l *loop) drain(err error, now time.Time) {
 	l.phase, l.err = phaseDraining, err
 	l.refuseAt = now.Add(l.cfg.DrainDelay)
 	l.drainUntil = l.refuseAt.Add(l.cfg.DrainTimeout + exitGrace)
-	l.notify.send("STOPPING=1", "STATUS=draining")
+	l.notify.send("STOPPING=1", "STATUS="+l.inWords(now), extend(l.drainUntil.Sub(now)+ownerGrace+stopMargin))
 	signalAll(l.frontends, unix.SIGTERM) // each says NOT_SERVING at once, and goes on to take calls for the delay
 	l.refuse(now)
 }

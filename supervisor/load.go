@@ -51,7 +51,7 @@ func (l *loop) load() (stopped bool, err error) {
 		now := time.Now()
 		if done := l.progress.done.Load(); done != last && now.Sub(told) > time.Second { // only real progress earns more time
 			told, last = now, done
-			l.notify.loading(l.loadingText())
+			l.notify.progress(loadingStep, l.loadingText())
 		}
 		l.notify.feed(now)
 		l.publish(now)

@@ -53,6 +53,8 @@ type loop struct {
 	cut        bool      // a process was killed in the drain
 	err        error     // why the server ends, nil if it was asked to
 
+	briefing briefing
+
 	relays   sync.WaitGroup
 	progress loadProgress
 }
@@ -158,6 +160,7 @@ func (l *loop) act(now time.Time) {
 		l.continueDrain(now)
 	}
 	l.feedWatchdog(now)
+	l.tellManager(now)
 	l.sample(now)
 }
 
@@ -185,7 +188,8 @@ func (l *loop) fillDue(now time.Time) {
 		l.phase, l.everServed = phaseServing, true
 		l.rebuilds.ready()
 		l.log.Info("server is ready", slog.String("listen", l.address), seconds("after", now.Sub(l.startedAt)))
-		l.notify.send("READY=1", "STATUS=serving on "+l.address)
+		l.publish(now) // first: whoever waits for the message asks the page next
+		l.notify.send("READY=1", "STATUS="+l.inWords(now))
 	}
 }
 

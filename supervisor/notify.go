@@ -13,6 +13,7 @@ type notifier struct {
 	conn  *net.UnixConn
 	every time.Duration // between two feedings of the watchdog; 0: no watchdog
 	fed   time.Time
+	said  string // the last status
 }
 
 func newNotifier() *notifier {
@@ -49,9 +50,23 @@ func (n *notifier) feed(now time.Time) {
 	}
 }
 
-// loading tells of progress and asks for more time to start.
-func (n *notifier) loading(status string) {
-	n.sendWithin(10*time.Millisecond, "EXTEND_TIMEOUT_USEC=30000000", "STATUS="+status)
+// status tells people what the server is doing, if that has changed. limit: as in sendWithin.
+func (n *notifier) status(text string) {
+	if n.conn != nil && text != n.said {
+		n.said = text
+		n.sendWithin(10*time.Millisecond, "STATUS="+text)
+	}
+}
+
+// progress tells of real progress of a start or a stop and asks for so much more time for the next one.
+func (n *notifier) progress(more time.Duration, status string) {
+	n.said = status
+	n.sendWithin(10*time.Millisecond, extend(more), "STATUS="+status)
+}
+
+// extend asks for more time than the unit's file gives.
+func extend(more time.Duration) string {
+	return "EXTEND_TIMEOUT_USEC=" + strconv.FormatInt(more.Microseconds(), 10)
 }
 
 func (n *notifier) close() {

@@ -58,7 +58,7 @@ func TestServiceManagerHearsReadinessAndChildrenDoNot(t *testing.T) {
 	t.Setenv("WATCHDOG_PID", "")
 	s := testServer(t, map[string]string{roleOwner: "noisy"})
 	s.start()
-	await := func(want string) {
+	await := func(want string) string {
 		t.Helper()
 		_ = conn.SetReadDeadline(time.Now().Add(limit))
 		buf := make([]byte, 4096)
@@ -67,12 +67,15 @@ func TestServiceManagerHearsReadinessAndChildrenDoNot(t *testing.T) {
 			if err != nil {
 				t.Fatalf("wait for %s: %v", want, err)
 			}
-			if slices.Contains(strings.Split(string(buf[:n]), "\n"), want) {
-				return
+			if slices.ContainsFunc(strings.Split(string(buf[:n]), "\n"), func(line string) bool { return strings.HasPrefix(line, want) }) {
+				return string(buf[:n])
 			}
 		}
 	}
-	await("READY=1")
+	await("EXTEND_TIMEOUT_USEC=120000000") // the tables are loaded, the owner is being started
+	if got := await("READY=1"); !strings.Contains(got, "STATUS=serving ") || !strings.Contains(got, "frontends are ready") {
+		t.Errorf("got %q, want a status that says what is served", got)
+	}
 	await("WATCHDOG=1")
 	// A loop that stands still is no longer vouched for: after what is under way, silence.
 	s.ring.with(func() { s.ring.frozen = true })
@@ -85,7 +88,9 @@ func TestServiceManagerHearsReadinessAndChildrenDoNot(t *testing.T) {
 	s.ring.with(func() { s.ring.frozen = false })
 	await("WATCHDOG=1")
 	s.signals <- os.Interrupt
-	await("STOPPING=1")
+	if got := await("STOPPING=1"); !strings.Contains(got, "STATUS=draining") || !strings.Contains(got, "EXTEND_TIMEOUT_USEC=") {
+		t.Errorf("got %q, want time for the whole drain", got)
+	}
 	if err := s.end(); err != nil {
 		t.Fatal(err)
 	}

@@ -166,10 +166,10 @@ func (l *loop) publish(now time.Time) {
 	}
 	s.Reason = l.reason(now)
 	s.Ready = s.Reason == ""
-	l.status.Store(s)
 	if l.written != "" && l.phase != l.written {
-		l.writeState()
+		l.writeState() // first: whoever has seen the page finds the file no older
 	}
+	l.status.Store(s)
 }
 
 // reason says why the server is not ready, or "". While a device owner that was ready is started again, requests wait for
