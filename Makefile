@@ -165,6 +165,23 @@ plugin: $(PLUGIN) ## install the pinned PJRT plugin for the CPU into .build/plug
 .PHONY: plugin-tpu
 plugin-tpu: $(TPU_PLUGIN) ## install libtpu too (467 MB), which compiles for TPUs that are elsewhere; tests with it then run
 
+NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.48.0
+# Debian orders versions: 0.0~git20261201.093015.abc is before any 0.1.
+VERSION ?= $(shell git log -1 --format='0.0~git%cd.%h' --date=format:%Y%m%d.%H%M%S)
+MAINTAINER ?= rankd maintainers <maintainers@localhost>
+.PHONY: deb
+deb: export VERSION := $(VERSION)
+deb: export MAINTAINER := $(MAINTAINER)
+deb: $(BIN) ## the Debian package, in .build/deb: binary, units, user, manual, completions, an example of the configuration
+	@rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb
+	@$(BIN) service install --packaged --root $(BUILD)/deb/root >/dev/null
+	@$(BIN) manual $(BUILD)/deb/manual && gzip -9 -n $(BUILD)/deb/manual/man1/*.1
+	@go run $(NFPM) package --config deploy/deb/nfpm.yaml --packager deb --target $(BUILD)/deb/
+
+.PHONY: systemd
+systemd: $(PLUGIN) deb ## the package and the service in a real systemd, booted in a container on an overlay of this system; root, package systemd-container
+	RANKD_SYSTEMD=1 RANKD_DEB=$(CURDIR)/$(BUILD)/deb go test -count=1 -timeout 30m -v ./e2e/systemd
+
 .PHONY: clean
 clean: ## remove what make made
 	rm -rf $(BUILD) $(VENV)

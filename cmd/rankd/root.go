@@ -44,7 +44,7 @@ func newRoot() *cobra.Command {
 	)
 	root.SetHelpCommandGroupID("tools")
 	root.SetCompletionCommandGroupID("tools")
-	root.AddCommand(newServe(), newConfig(), newDoctor(), newInspect(), newPredict(), newModel(), newBench(), newDoctorPlugin(), newFrontend(), newDeviceOwner())
+	root.AddCommand(newServe(), newConfig(), newDoctor(), newService(), newInspect(), newPredict(), newModel(), newBench(), newDoctorPlugin(), newFrontend(), newDeviceOwner(), newManual())
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {

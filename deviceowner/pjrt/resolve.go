@@ -1,6 +1,7 @@
 package pjrt
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,9 +20,19 @@ var pluginFiles = map[string][]string{
 // systemFolders hold plugins below a folder with the platform's name.
 var systemFolders = []string{filepath.Join(".build", "plugins"), "/usr/lib/rankd/plugins", "/usr/local/lib/rankd/plugins"}
 
-// InstallCommand is what a person runs to install the plugin of a platform with the pinned version.
+// packagedInstaller is where the package puts it.
+const packagedInstaller = "/usr/share/rankd/plugins/install_plugin.sh"
+
+// InstallCommand is what a person runs to install the plugin of a platform with the pinned version: from the repository where this
+// is its directory or nothing else is there, else with what the package has brought, into the system's folder.
 func InstallCommand(platform string) string {
-	return "deploy/plugins/install_plugin.sh " + platform
+	const inRepository = "deploy/plugins/install_plugin.sh"
+	if _, err := os.Stat(inRepository); err != nil {
+		if _, err := os.Stat(packagedInstaller); err == nil {
+			return fmt.Sprintf("%s %s /usr/lib/rankd/plugins/%s", packagedInstaller, platform, platform)
+		}
+	}
+	return inRepository + " " + platform
 }
 
 // ResolvePlugin returns the absolute path of the plugin to load. A path that is given must be the file itself. Without one

@@ -27,7 +27,10 @@ const exampleHead = `# Configuration of rankd: "rankd serve --config FILE" reads
 `
 
 // Example is a file with every setting of the sections, each with its meaning and, behind "#", its current value.
-func Example(sections []Section) string {
+func Example(sections []Section) string { return ExampleWith(sections, nil) }
+
+// ExampleWith is Example with some settings set, by their names.
+func ExampleWith(sections []Section, values map[string]string) string {
 	var b strings.Builder
 	b.WriteString(exampleHead)
 	for _, s := range sections {
@@ -43,6 +46,10 @@ func Example(sections []Section) string {
 			b.WriteString("\n")
 			for _, line := range Wrap(f.inWords(), lineWidth) {
 				b.WriteString("# " + line + "\n")
+			}
+			if v, set := values[f.name]; set {
+				fmt.Fprintf(&b, "%s: %s\n", f.name, yamlString(v))
+				continue
 			}
 			fmt.Fprintf(&b, "#%s: %s\n", f.name, yamlText(f.value))
 		}

@@ -27,6 +27,7 @@ var allowed = map[string][]string{
 	"client":               {"frontend/wire/...", "internal/..."},
 	"predict":              {"client", "frontend/wire/...", "model", "internal/..."},
 	"internal":             {"internal/..."},
+	"deploy/systemd":       {"internal/..."},
 }
 
 // confined says where foreign packages may be imported, tests included.
