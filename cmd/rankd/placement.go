@@ -18,17 +18,22 @@ func (c *serveConfig) checkPlacement(b *model.Bundle) (err error) {
 }
 
 // place decides where processes run and memory lies, on the machine whose files lie below root, within what a process there is allowed.
-// The bundle may be nil: then the size of the tables is not known.
+// The bundle may be nil: then the size of the tables is not known. Where the machine does not tell of itself, as in some sandboxes, the
+// kernel decides, unless somebody has asked for something.
 func (c *serveConfig) place(root, process string, b *model.Bundle) (*placement.Plan, error) {
+	request := c.placementRequest(root, b)
 	m, err := topology.Read(root)
-	if err != nil {
-		return nil, fmt.Errorf("check --placement: %w", err)
+	var a *topology.Allowance
+	if err == nil {
+		a, err = topology.Allowed(root, process, m)
 	}
-	a, err := topology.Allowed(root, process, m)
-	if err != nil {
-		return nil, fmt.Errorf("check --placement: %w", err)
+	switch {
+	case err == nil:
+		return placement.Make(request, m, a)
+	case request.Placement == placement.Auto && request.Tables == placement.Auto && len(request.OwnerCPUs) == 0:
+		return placement.Blind(request, err), nil
 	}
-	return placement.Make(c.placementRequest(root, b), m, a)
+	return nil, fmt.Errorf("check --placement: %w", err)
 }
 
 func (c *serveConfig) placementRequest(root string, b *model.Bundle) placement.Request {

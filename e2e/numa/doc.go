@@ -14,7 +14,8 @@
 // # Run
 //
 // "make numa" installs nothing: it unpacks a kernel of the distribution below the build directory and needs the package
-// qemu-system-x86. RANKD_NUMA_KERNEL is the kernel's file, RANKD_BIN the command. Without them the host's test skips. It takes minutes: every
+// qemu-system-x86. RANKD_NUMA_KERNEL is the kernel's file, RANKD_BIN the command. Without them the host's test skips. RANKD_NUMA_RUN chooses
+// some of the guest's tests by a regular expression. It takes minutes: every
 // instruction is emulated.
 //
 // # Concurrency

@@ -61,6 +61,16 @@ func Make(r Request, m *topology.Machine, a *topology.Allowance) (*Plan, error) 
 	return p, nil
 }
 
+// Blind is the plan for a machine that does not tell of itself: nothing is pinned or placed.
+func Blind(r Request, why error) *Plan {
+	p := &Plan{Asked: r.Placement, AskedTables: r.Tables, Tables: Memory{Mode: Anywhere}, Slabs: Memory{Mode: Anywhere}}
+	for range r.Frontends {
+		p.Frontends = append(p.Frontends, Frontend{Node: -1})
+	}
+	p.note("processors and nodes are not known: %v", why)
+	return p
+}
+
 // note adds a sentence for people.
 func (p *Plan) note(format string, args ...any) {
 	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
