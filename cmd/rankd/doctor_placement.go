@@ -8,7 +8,9 @@ import (
 	"rankd/internal/config"
 	"rankd/internal/doctor"
 	"rankd/internal/placement"
+	"rankd/internal/procmem"
 	"rankd/internal/topology"
+	"rankd/supervisor"
 )
 
 // placement tells what the machine has, and where a server would run and its memory lie.
@@ -30,6 +32,9 @@ func (x *examination) placement(n *doctor.Need) []doctor.Finding {
 		return list
 	}
 	list = append(list, finding("plan", doctor.OK, strings.Join(plan.Lines(), "\n"), ""))
+	if x.server != nil {
+		list = append(list, effectivePlacement(x.server, plan, supervisor.RunDir(x.config.supervisor.RunDir)))
+	}
 	if !n.Known || n.TablesAt != "" {
 		return list
 	}
@@ -43,6 +48,41 @@ func (x *examination) placement(n *doctor.Need) []doctor.Finding {
 		}
 	}
 	return list
+}
+
+// effectivePlacement compares the plan with where the kernel has the processes and the tables of a server that runs.
+func effectivePlacement(s *supervisor.State, plan *placement.Plan, runDir string) doctor.Finding {
+	const check = "effective"
+	var wrong []string
+	for _, c := range s.Children {
+		want := plan.Owner.CPUs
+		if c.Role == "frontend" && c.Index < len(plan.Frontends) {
+			want = plan.Frontends[c.Index].CPUs
+		}
+		got, err := topology.Affinity("", strconv.Itoa(c.PID))
+		if err == nil && len(want) > 0 && !got.Equal(want) {
+			wrong = append(wrong, fmt.Sprintf("%s %d, process %d, runs on CPUs %s, want %s", c.Role, c.Index, c.PID, got, want))
+		}
+	}
+	fds, copies := s.TableFDs(), plan.Tables.Copies()
+	if len(fds) > 0 && len(fds) != len(copies) {
+		wrong = append(wrong, fmt.Sprintf("the tables are there %d times, want %d", len(fds), len(copies)))
+	}
+	for i := range min(len(fds), len(copies)) {
+		file, _ := fileOf(s, fds[i])
+		nodes, err := procmem.NodesOf(strconv.Itoa(s.PID), file)
+		if err != nil { // a kernel without NUMA, or a server of somebody else
+			continue
+		}
+		if why := placement.Differs(copies[i], nodes); why != "" {
+			wrong = append(wrong, "tables: "+why)
+		}
+	}
+	if len(wrong) == 0 {
+		return finding(check, doctor.OK, "processes and tables of the server that runs are where this plan has them", "")
+	}
+	return finding(check, doctor.Warn, strings.Join(wrong, "\n"), "start the server again with these flags, and see what it has now",
+		fmt.Sprintf("rankd inspect placement --run-dir %s --instance %s", runDir, s.Instance))
 }
 
 func describeMachine(m *topology.Machine) string {

@@ -12,6 +12,7 @@ import (
 
 	"rankd/internal/doctor"
 	"rankd/internal/testutil"
+	"rankd/internal/topology"
 )
 
 // examined runs the real command and gives its findings as "group/check", and its exit code.
@@ -62,6 +63,37 @@ func TestDoctorOpensThePluginsDevice(t *testing.T) {
 	found, _ = s.examined(t, line+" --no-device")
 	if f := found["plugin/device"]; f.State != doctor.OK || !strings.Contains(f.Found, "not opened") {
 		t.Errorf("got %+v", f)
+	}
+}
+
+func TestDoctorShowsThePlacementAndWhatBecameOfIt(t *testing.T) {
+	everywhere, err := topology.Affinity("", "self")
+	if err != nil || len(everywhere) < 2 {
+		t.Skipf("keeps processes from CPUs: want two to choose from, got %s, %v", everywhere, err)
+	}
+	only := topology.Set{everywhere[0]}.String()
+	s := newDemoScene(t)
+	line := "doctor --model demo --executor sim --run-dir run --listen 127.0.0.1:PORT --http 127.0.0.1:0"
+	found, code := s.examined(t, line+" --placement cpus="+only)
+	if f := found["placement/plan"]; code != 0 || f.State != doctor.OK || !strings.Contains(f.Found, "frontend 0: CPUs "+only+"\n") {
+		t.Errorf("without a server: got exit code %d and %+v", code, f)
+	}
+	if f := found["placement/topology"]; f.State != doctor.OK || !strings.Contains(f.Found, " CPUs (") || !strings.Contains(f.Found, "node 0: ") {
+		t.Errorf("got %+v", f)
+	}
+	found, code = s.examined(t, line+" --placement cpus=8000")
+	if f := found["placement/plan"]; code != 1 || f.State != doctor.Fail || !strings.Contains(f.Found, "got CPU 8000") {
+		t.Errorf("CPU that is not there: got exit code %d and %+v", code, f)
+	}
+	server(t, s)
+	if found, _ = s.examined(t, line); found["placement/effective"].State != doctor.OK {
+		t.Errorf("server with these flags: got %+v", found["placement/effective"])
+	}
+	found, code = s.examined(t, line+" --placement cpus="+only)
+	f := found["placement/effective"]
+	want := fmt.Sprintf("runs on CPUs %s, want %s", everywhere, only)
+	if code != 0 || f.State != doctor.Warn || strings.Count(f.Found, want) != 2 || len(f.Commands) != 1 {
+		t.Errorf("server that is not pinned: got exit code %d and %+v, want %q of two processes", code, f, want)
 	}
 }
 
