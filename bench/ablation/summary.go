@@ -2,6 +2,7 @@ package ablation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"rankd/bench/load"
@@ -28,6 +29,9 @@ func PerThousand(r *load.Result) float64 {
 func (f *File) Summary() string {
 	var b strings.Builder
 	for _, t := range f.Tables {
+		if !slices.ContainsFunc(t.Settings, func(s Setting) bool { return s.Error != "" || len(s.Results) > 0 }) {
+			continue // the run was interrupted before it
+		}
 		fmt.Fprintf(&b, "%s: %s\n", t.Name, t.What)
 		fmt.Fprintf(&b, "  %-20s %8s %9s %12s %9s %9s %14s\n", "", "callers", "examples", "examples/s", "p50 ms", "p99 ms", "CPU s/1,000 ex")
 		for i := range t.Settings {

@@ -167,3 +167,21 @@ func TestServerWithoutAnyRateIsAnError(t *testing.T) {
 		t.Errorf("got %v, want an error that names the server without a rate", err)
 	}
 }
+
+func TestRateWithoutAWholeRunIsNoPoint(t *testing.T) {
+	m := &machine{latency: func(float64, int) float64 { return 1 }}
+	s := search(t, m)
+	whole := s.o.Run
+	s.o.Run = func(ctx context.Context, rate float64, repeat int) (*load.Result, error) {
+		if rate > 100 {
+			return nil, context.Canceled
+		}
+		return whole(ctx, rate, repeat)
+	}
+	if _, err := s.Find(context.Background(), time.Second); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want the interruption", err)
+	}
+	if p := s.Points(); len(p) != 1 || p[0].Rate != 100 {
+		t.Errorf("got %+v, want the rate 100 alone", p)
+	}
+}

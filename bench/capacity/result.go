@@ -22,6 +22,7 @@ type Server struct {
 	Name       string     `json:"name"`
 	Flags      []string   `json:"flags,omitempty"`     // that it was started with
 	Frontends  []int      `json:"frontends,omitempty"` // of each of its processes that share the load; none: not known
+	Threads    int        `json:"threads,omitempty"`   // that each frontend runs at once; 0: not known
 	Capacities []Capacity `json:"capacities"`
 	Points     []Point    `json:"points"`
 }

@@ -62,11 +62,13 @@ func NewSearch(o Options) (*Search, error) {
 	return &Search{o: o, points: map[float64]*Point{}}, nil
 }
 
-// Points are all rates that were offered, in their order.
+// Points are all rates that were offered, in their order, but for one at which an interruption came before its first run was whole.
 func (s *Search) Points() []Point {
 	var list []Point
 	for _, p := range s.points {
-		list = append(list, *p)
+		if len(p.Results) > 0 {
+			list = append(list, *p)
+		}
 	}
 	slices.SortFunc(list, func(a, b Point) int { return cmp.Compare(a.Rate, b.Rate) })
 	return list

@@ -27,13 +27,19 @@ func bundle(t *testing.T) string {
 }
 
 func TestServerIsReadyPinnedAndEnds(t *testing.T) {
-	s, err := Start(context.Background(), Options{Binary: testutil.Binary(t), Model: bundle(t), Flags: []string{"--executor=sim"}, CPUs: []int{0}})
+	s, err := Start(context.Background(), Options{Binary: testutil.Binary(t), Model: bundle(t), Flags: []string{"--executor=sim", "--frontends=2", "--frontend-threads=3"}, CPUs: []int{0}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(s.PID, &set); err != nil || set.Count() != 1 || !set.IsSet(0) {
 		t.Errorf("got %d processors (%v), want processor 0 only", set.Count(), err)
+	}
+	if status, err := s.Status(context.Background()); err != nil || status.Frontends() != 2 || status.Threads() != 3 || status.Tables.Pages == "" {
+		t.Errorf("status: got %+v, %v, want 2 frontends of 3 threads and the pages of the tables", status, err)
+	}
+	if got := threads(s.PID); got != 1 {
+		t.Errorf("a process without GOMAXPROCS on one processor: got %d threads, want 1", got)
 	}
 	if err := s.Stop(); err != nil {
 		t.Error(err)

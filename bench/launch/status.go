@@ -6,7 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"strconv"
+	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Status is what rankd says of itself, as far as measurements need it.
@@ -16,6 +21,7 @@ type Status struct {
 	} `json:"tables"`
 	Processes []struct {
 		Role string `json:"role"`
+		PID  int    `json:"pid"` // 0: none
 	} `json:"processes"`
 }
 
@@ -27,6 +33,36 @@ func (s *Status) Frontends() (n int) {
 		}
 	}
 	return n
+}
+
+// Threads is how many threads a frontend runs at once; 0: not known.
+func (s *Status) Threads() int {
+	for _, p := range s.Processes {
+		if p.Role == "frontend" && p.PID != 0 {
+			return threads(p.PID)
+		}
+	}
+	return 0
+}
+
+// threads is the GOMAXPROCS that a process was started with, or else the number of processors that it may run on, which Go takes then.
+func threads(pid int) int {
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.SplitSeq(string(env), "\x00") {
+		if text, ok := strings.CutPrefix(line, "GOMAXPROCS="); ok {
+			if n, err := strconv.Atoi(text); err == nil && n > 0 {
+				return n
+			}
+		}
+	}
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(pid, &set); err != nil {
+		return 0
+	}
+	return set.Count()
 }
 
 const statusLimit = 5 * time.Second

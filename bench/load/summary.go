@@ -10,9 +10,25 @@ import (
 // Title names the run in a few words.
 func (r *Result) Title() string {
 	if r.Mode == Closed {
-		return fmt.Sprintf("closed loop, %d callers", r.Callers)
+		return "closed loop, " + Callers(r.Callers)
 	}
 	return fmt.Sprintf("%s schedule, %.0f requests/s", r.Mode, r.Rate)
+}
+
+// Callers are so many of them, in words.
+func Callers(n int) string {
+	if n == 1 {
+		return "1 caller"
+	}
+	return fmt.Sprintf("%d callers", n)
+}
+
+// PerRequest is how many examples a request has, in words.
+func PerRequest(rows int) string {
+	if rows == 1 {
+		return "1 example a request"
+	}
+	return fmt.Sprintf("%d examples a request", rows)
 }
 
 // Summary is the result for people, a few lines.
@@ -26,7 +42,7 @@ func (r *Result) Summary() string {
 	if r.Workload != "" && r.Workload != exam.Independent {
 		device = ", workload " + r.Workload + device
 	}
-	line("%s over %d connections, %d examples a request (%.0f bytes), %s ids%s", r.Title(), r.Connections, r.Rows, r.Bytes, r.IDs, device)
+	line("%s over %d connections, %s (%.0f bytes), %s ids%s", r.Title(), r.Connections, PerRequest(r.Rows), r.Bytes, r.IDs, device)
 	line("  %.0f requests/s  %.0f examples/s  %d timed requests: %d ok, %d failed, %d without a reply", r.RequestRate, r.ExampleRate, r.Timed, r.OK, r.Failed, r.NoReply)
 	l := r.Latency
 	line("  latency ms: p50 %.3f  p90 %.3f  p99 %.3f  p99.9 %.3f  max %.3f", l.P50, l.P90, l.P99, l.P999, l.Max)

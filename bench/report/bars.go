@@ -12,6 +12,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"rankd/bench/load"
 )
 
 const (
@@ -42,7 +44,7 @@ func (d *drawer) bars(file, title string, of func(*Figures) float64) {
 	var panels []panel
 	any := false
 	for _, n := range d.Sizes() {
-		x := panel{title: perRequest(n)}
+		x, some := panel{title: load.PerRequest(n)}, false
 		for _, a := range d.Arms {
 			f, ok := pick(d.list, a.Name, n)
 			if !ok {
@@ -52,9 +54,13 @@ func (d *drawer) bars(file, title string, of func(*Figures) float64) {
 			if b.value == 0 {
 				b.note = "none"
 			}
-			any = any || b.value > 0
+			some = some || b.value > 0
 			x.bars = append(x.bars, b)
 		}
+		if !some { // a line says as much as empty bars
+			x = panel{title: load.PerRequest(n) + ": none of any server"}
+		}
+		any = any || some
 		panels = append(panels, x)
 	}
 	if any {

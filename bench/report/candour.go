@@ -192,7 +192,7 @@ func (p *page) client() {
 	note := func(name string, points []*Point) {
 		for _, x := range points {
 			if x.Limited() {
-				limited = append(limited, fmt.Sprintf("%s, %s, %s", name, perRequest(x.Rows), x.Repeats[0].Title()))
+				limited = append(limited, fmt.Sprintf("%s, %s, %s", name, load.PerRequest(x.Rows), x.Repeats[0].Title()))
 			}
 		}
 	}

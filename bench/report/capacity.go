@@ -12,14 +12,14 @@ func (p *page) capacities() {
 		return
 	}
 	p.heading("Capacity: the highest rate at which every timed request was answered within the objective, in every repeat")
-	t := table{head: []string{"server", "frontends", "objective", "requests/s", "examples/s", "fails at", "p50 ms", "p99 ms", "CPU s/1,000 examples"}}
+	t := table{head: []string{"server", "frontends", "threads of each", "objective", "requests/s", "examples/s", "fails at", "p50 ms", "p99 ms", "CPU s/1,000 examples"}}
 	if p.Price > 0 {
 		t.head = append(t.head, "cost of a million requests")
 	}
 	for _, s := range p.Capacity {
 		for _, c := range s.Capacities {
 			cells := []string{
-				s.Name, s.Processes(), fmt.Sprintf("%.0f ms", c.Objective), rate(c.Rate, c.ClientLimited), rate(c.Examples, c.ClientLimited), rate(c.Failing, false),
+				s.Name, s.Processes(), figure("%.0f", float64(s.Threads)), fmt.Sprintf("%.0f ms", c.Objective), rate(c.Rate, c.ClientLimited), rate(c.Examples, c.ClientLimited), rate(c.Failing, false),
 				figure("%.2f", c.P50), figure("%.2f", c.P99), figure("%.4f", c.PerThousand),
 			}
 			if p.Price > 0 {

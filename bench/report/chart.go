@@ -202,9 +202,9 @@ func (r *Results) Draw(dir string) ([]Chart, error) {
 	rows := r.Sizes()
 	d.bars("throughput-20ms.svg", "Throughput with p99 at most 20 ms, examples a second", func(f *Figures) float64 { return f.Within20 })
 	for _, n := range rows {
-		d.lines(fmt.Sprintf("scaling-%d.svg", n), "Throughput by callers, "+perRequest(n), "callers", "examples a second", n,
+		d.lines(fmt.Sprintf("scaling-%d.svg", n), "Throughput by callers, "+load.PerRequest(n), "callers", "examples a second", n,
 			func(p *Point) (x, y float64) { return p.Load, p.Examples() }, callersScale{}, nil)
-		d.lines(fmt.Sprintf("p99-%d.svg", n), "p99 by throughput, "+perRequest(n), "examples a second", "p99 ms", n,
+		d.lines(fmt.Sprintf("p99-%d.svg", n), "p99 by throughput, "+load.PerRequest(n), "examples a second", "p99 ms", n,
 			func(p *Point) (x, y float64) { return p.Examples(), p.P99() }, nil, plot.LogScale{})
 	}
 	d.bars("cpu.svg", "Server CPU seconds for 1,000 examples, at the peak", func(f *Figures) float64 { return f.PerThousand })
@@ -214,13 +214,6 @@ func (r *Results) Draw(dir string) ([]Chart, error) {
 	d.ablations()
 	d.soak()
 	return d.charts, d.err
-}
-
-func perRequest(n int) string {
-	if n == 1 {
-		return "1 example a request"
-	}
-	return fmt.Sprintf("%d examples a request", n)
 }
 
 // drawer draws charts until one fails.

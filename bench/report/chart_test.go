@@ -67,7 +67,7 @@ func writeTrials(t *testing.T, dir string) {
 	}
 	server := func(name string, frontends ...int) capacity.Server {
 		return capacity.Server{
-			Name: name, Frontends: frontends, Capacities: []capacity.Capacity{{Objective: 1000, Rate: 2000}, {Objective: 20, Rate: 1000}},
+			Name: name, Frontends: frontends, Threads: 3, Capacities: []capacity.Capacity{{Objective: 1000, Rate: 2000}, {Objective: 20, Rate: 1000}},
 			Points: []capacity.Point{{Rate: 1000, Results: []*load.Result{result(1000, 10, 0)}}, {Rate: 2000, Results: []*load.Result{result(2000, 10, 0)}}, {Rate: 4000, Results: []*load.Result{result(4000, 10, 5)}}},
 		}
 	}
@@ -113,7 +113,7 @@ func TestTrialsHaveCharts(t *testing.T) {
 			}
 		}
 	}
-	wants(t, text, "| continuous | 2 |", "| two half servers | 2 × 1 |")
+	wants(t, text, "| continuous | 2 | 3 |", "| two half servers | 2 × 1 | 3 |")
 }
 
 func TestSmokeRunsSayThatTheyAre(t *testing.T) {

@@ -22,7 +22,11 @@ func (r *Results) Markdown(charts []Chart) string {
 	p := &page{Results: r, list: r.Figures(), charts: charts}
 	p.line("# Benchmark results\n")
 	if r.Suite.brief() {
-		p.line("**This is a smoke run**: %.2g s a point, with tables of at most %d rows. It shows that everything works; its figures, ratios and verdicts mean little.\n", r.Suite.Duration, r.Suite.MaxVocab)
+		how := fmt.Sprintf("tables of at most %s rows", count(float64(r.Suite.MaxVocab)))
+		if r.Suite.Duration > 0 {
+			how = fmt.Sprintf("%.2g s a point, %s", r.Suite.Duration, how)
+		}
+		p.line("**This is a smoke run**: %s. It shows that everything works; its figures, ratios and verdicts mean little.\n", how)
 	}
 	if r.Simulated {
 		p.line("**The accelerator is simulated** in these results, the same for every server: they measure the host side. Every table and chart says so.\n")
@@ -86,7 +90,7 @@ func (p *page) chart(prefix string) {
 
 // servers says which were compared and what became of each.
 func (p *page) servers() {
-	if p.Suite == nil {
+	if p.Suite == nil || len(p.Suite.Arms) == 0 {
 		return
 	}
 	p.line("## The servers\n")

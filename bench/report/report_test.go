@@ -110,7 +110,7 @@ func TestReportHasTheFigures(t *testing.T) {
 		"| examples/s, p99 at most 20 ms | 1 | 30,126 | 6,081 | 4.95 | 25,500 | 2,125 | py-mp | 12.00 | higher |",
 		"| server CPU s/1,000 examples | 16 | 0.059 | 0.084 | 1.42 | 0.021 | – | py-mp-batch | – | not measured |",
 		"| rankd | 128 |",
-		"| continuous | – | 20 ms | 9,000 |", "| 0.0463 |",
+		"| continuous | – | – | 20 ms | 9,000 |", "| 0.0463 |",
 		"| rankd | 1 | 12,000 | 47 % |",
 		"## Requests that were refused, failed or had no reply (simulated accelerator)\n\nNone.",
 	)

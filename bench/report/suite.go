@@ -19,7 +19,7 @@ type Suite struct {
 	WorkloadIs  string  `json:"workload_is,omitempty"` // in a sentence
 	MaxVocab    int64   `json:"max_vocab"`
 	Connections int     `json:"connections"`
-	Duration    float64 `json:"duration_s"`
+	Duration    float64 `json:"duration_s"` // of a point of the comparison; 0: none was made
 	Warmup      float64 `json:"warmup_s"`
 	Repeats     int     `json:"repeats"`
 	// PricePerHour is that of the machine; 0: not known.
@@ -27,7 +27,8 @@ type Suite struct {
 	Arms         []SuiteArm `json:"arms"`
 }
 
-// brief reports whether runs were short and tables small, as in a smoke run: such figures mean little.
+// brief reports whether runs were short (those of trials of rankd alone are not known here) and tables small, as in a smoke run: such
+// figures mean little.
 func (s *Suite) brief() bool {
 	return s != nil && s.Duration < 2 && s.MaxVocab > 0 && s.MaxVocab <= 10_000
 }

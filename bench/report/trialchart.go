@@ -113,7 +113,7 @@ func (d *drawer) ablations() {
 		}
 		var panels []panel
 		for _, at := range t.Loads {
-			x := panel{title: callers(at.Callers) + ", " + perRequest(at.Rows)}
+			x := panel{title: load.Callers(at.Callers) + ", " + load.PerRequest(at.Rows)}
 			for i := range t.Settings {
 				runs := t.Settings[i].Of(at)
 				if len(runs) == 0 {
@@ -138,12 +138,4 @@ func (d *drawer) ablations() {
 // ablationFile is the chart of a table.
 func ablationFile(table string) string {
 	return "ablation-" + strings.ReplaceAll(table, " ", "-") + ".svg"
-}
-
-// callers are so many of them.
-func callers(n int) string {
-	if n == 1 {
-		return "1 caller"
-	}
-	return fmt.Sprintf("%d callers", n)
 }

@@ -19,8 +19,8 @@ import (
 
 const environmentName = "env.txt"
 
-// environment describes the machine and how it was used.
-func (s *suite) environment() string {
+// environment describes the machine and how it was used; servers says whether they are compared, with the load that was set.
+func (s *suite) environment(servers bool) string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-20s %s\n", name, fmt.Sprintf(format, args...))
@@ -46,7 +46,11 @@ func (s *suite) environment() string {
 	if s.o.sharedUser() {
 		line("workload", "%s: one user and many candidates a request", s.o.Workload)
 	}
-	line("load", "%d connections, %v after %v of warm-up, %d repeats, ids %s", connections, s.o.Duration, s.o.Warmup, s.o.Repeats, s.o.IDs)
+	if servers {
+		line("load", "%d connections, %v after %v of warm-up, repeats: %d, ids %s", connections, s.o.Duration, s.o.Warmup, s.o.Repeats, s.o.IDs)
+	} else {
+		line("load", "what each trial has, ids %s", s.o.IDs)
+	}
 	return b.String()
 }
 

@@ -193,7 +193,7 @@ func (s *suite) point(ctx context.Context, server *launch.Server, m *monitor.Mon
 		return err
 	}
 	if r.Mismatches > 0 {
-		return &parityError{fmt.Errorf("%s, %d examples a request: %d replies were wrong: %s", r.Title(), t.rows, r.Mismatches, r.FirstMismatch)}
+		return &parityError{fmt.Errorf("%s, %s: %d replies were wrong: %s", r.Title(), load.PerRequest(t.rows), r.Mismatches, r.FirstMismatch)}
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ func keep(list []*load.Result, t task) []*load.Result {
 }
 
 func (s *suite) progress(x session, t task, r *load.Result) {
-	at := fmt.Sprintf("%d callers", t.callers)
+	at := load.Callers(t.callers)
 	if t.callers == 0 {
 		at = fmt.Sprintf("%.0f requests/s", r.Rate)
 	}
@@ -226,8 +226,8 @@ func (s *suite) progress(x session, t task, r *load.Result) {
 	if len(notes) > 0 {
 		note = " (" + strings.Join(notes, ", ") + ")"
 	}
-	fmt.Fprintf(s.o.Progress, "[%d/%d] %s, %d examples a request, %s, %s: %.0f examples/s, p99 %.2f ms%s; about %v left\n", s.clock.done, max(s.clock.points, s.clock.done),
-		x.v.title(), t.rows, at, what, r.ExampleRate, r.Latency.P99, note, s.clock.left().Round(time.Second))
+	fmt.Fprintf(s.o.Progress, "[%d/%d] %s, %s, %s, %s: %.0f examples/s, p99 %.2f ms%s; about %v left\n", s.clock.done, max(s.clock.points, s.clock.done),
+		x.v.title(), load.PerRequest(t.rows), at, what, r.ExampleRate, r.Latency.P99, note, s.clock.left().Round(time.Second))
 }
 
 // memory reads exact memory, under the load of a task if there is one (I6). A server of another user gives none.

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"rankd/bench/exam"
 	"rankd/bench/load"
 	"rankd/bench/report"
 )
@@ -63,6 +65,9 @@ func Run(ctx context.Context, o Options) (string, error) {
 		err = fmt.Errorf("compare servers: the same command goes on from here: %w", ctx.Err())
 	}
 	if none, _ := filepath.Glob(filepath.Join(o.Results(), "*", "*.json")); len(none) == 0 {
+		if ctx.Err() != nil {
+			return "", err
+		}
 		return "", errors.Join(err, errors.New("compare servers: nothing was measured"))
 	}
 	path, failed := report.Write(s.o.Results())
@@ -85,7 +90,7 @@ func (s *suite) open(ctx context.Context) error {
 	if err := s.claim(true); err != nil {
 		return err
 	}
-	return s.writeEnvironment()
+	return s.writeEnvironment(true)
 }
 
 // digestSources notes which code the servers have.
@@ -102,7 +107,8 @@ func (s *suite) digestSources() (err error) {
 	return nil
 }
 
-// Describe writes the description of the machine beside results that were made otherwise.
+// Describe writes the description of the machine, and of what is measured, before trials of rankd alone; what a comparison has written
+// stays.
 func Describe(o Options) error {
 	s, err := newSuite(&o)
 	if err != nil {
@@ -111,11 +117,15 @@ func Describe(o Options) error {
 	if _, err := os.Stat(filepath.Join(o.Results(), environmentName)); err == nil {
 		return nil
 	}
-	return s.writeEnvironment()
+	if readState(o.Results()) == nil {
+		s.state = report.Suite{Schema: load.Schema, Platform: o.Platform, IDs: o.IDs, Workload: cmp.Or(o.Workload, exam.Independent), MaxVocab: o.MaxVocab}
+		s.save()
+	}
+	return s.writeEnvironment(false)
 }
 
-func (s *suite) writeEnvironment() error {
-	return os.WriteFile(filepath.Join(s.o.Results(), environmentName), []byte(s.environment()), 0o644)
+func (s *suite) writeEnvironment(servers bool) error {
+	return os.WriteFile(filepath.Join(s.o.Results(), environmentName), []byte(s.environment(servers)), 0o644)
 }
 
 // measure goes through the plan: first the sweeps, then the closed loops, whose peaks set the rates of the open ones.

@@ -122,9 +122,13 @@ func (c *capacityConfig) run(ctx context.Context, e *examConfig, p *pacedConfig,
 	for _, text := range c.Objectives {
 		d, err := time.ParseDuration(text)
 		if err != nil || d <= 0 {
-			return fmt.Errorf("check --objectives: got %q, want durations such as 20ms", text)
+			return withCode(fmt.Errorf("check --objectives: got %q, want durations such as 20ms", text), config.ExitBadConfig)
 		}
 		objectives = append(objectives, d)
+	}
+	sets, err := c.sets(e, p)
+	if err != nil {
+		return err
 	}
 	set, err := e.open(ctx, progress)
 	if err != nil {
@@ -145,7 +149,7 @@ func (c *capacityConfig) run(ctx context.Context, e *examConfig, p *pacedConfig,
 		}
 		err = c.measure(ctx, file, capacity.Server{Name: "target"}, p.options(c.Target, requests), pids, objectives, progress)
 	} else {
-		err = c.policies(ctx, file, e, p, requests, objectives, progress)
+		err = c.policies(ctx, file, sets, e, p, requests, objectives, progress)
 	}
 	fmt.Fprint(out, file.Summary())
 	if p.JSON != "" {
@@ -191,7 +195,7 @@ func (c *capacityConfig) sets(e *examConfig, p *pacedConfig) ([]serverSet, error
 func half(cpus []int) (first, second []int, err error) {
 	switch n := len(cpus); n {
 	case 0:
-		return nil, nil, errors.New("check --halves: got no --server-cpus, want those that the servers shall share")
+		return nil, nil, withCode(errors.New("check --halves: got no --server-cpus, want those that the servers shall share"), config.ExitBadConfig)
 	case 1:
 		return cpus, cpus, nil
 	default:
@@ -208,14 +212,10 @@ type serverSet struct {
 }
 
 // policies measures sets of servers, one after the other.
-func (c *capacityConfig) policies(ctx context.Context, file *capacity.File, e *examConfig, p *pacedConfig, requests *exam.Requests, objectives []time.Duration, progress io.Writer) error {
+func (c *capacityConfig) policies(ctx context.Context, file *capacity.File, sets []serverSet, e *examConfig, p *pacedConfig, requests *exam.Requests, objectives []time.Duration, progress io.Writer) error {
 	binary, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this command: %w", err)
-	}
-	sets, err := c.sets(e, p)
-	if err != nil {
-		return err
 	}
 	for _, set := range sets {
 		if slices.ContainsFunc(file.Servers, func(s capacity.Server) bool { return s.Name == set.name && len(s.Capacities) == len(objectives) }) {
@@ -238,6 +238,7 @@ func (c *capacityConfig) policies(ctx context.Context, file *capacity.File, e *e
 func (c *capacityConfig) measureSet(ctx context.Context, file *capacity.File, set serverSet, binary string, e *examConfig, p *pacedConfig, requests *exam.Requests, objectives []time.Duration, progress io.Writer) (err error) {
 	var targets []string
 	var pids, frontends []int
+	threads := 0
 	for _, cpus := range set.cpus {
 		one := *p
 		one.ServerCPUs = cpus
@@ -251,10 +252,11 @@ func (c *capacityConfig) measureSet(ctx context.Context, file *capacity.File, se
 			return err
 		}
 		targets, pids, frontends = append(targets, s.Target), append(pids, s.PID), append(frontends, status.Frontends())
+		threads = status.Threads()
 	}
 	o := p.options(strings.Join(targets, ","), requests)
 	o.Connections = set.connections
-	about := capacity.Server{Name: set.name, Flags: append(slices.Clone(set.flags), p.ServerFlags...), Frontends: frontends}
+	about := capacity.Server{Name: set.name, Flags: append(slices.Clone(set.flags), p.ServerFlags...), Frontends: frontends, Threads: threads}
 	return c.measure(ctx, file, about, o, pids, objectives, progress)
 }
 

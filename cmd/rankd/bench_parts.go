@@ -91,14 +91,14 @@ func (t trialPart) run(ctx context.Context, o suite.Options, out, progress io.Wr
 		fmt.Fprintf(progress, "%s: results of the same configuration are there\n", t.args[1])
 		return nil
 	}
+	if err := suite.Describe(o); err != nil {
+		return err
+	}
 	fmt.Fprintf(progress, "%s: rankd %s\n", t.args[1], strings.Join(t.args, " "))
 	if err := t.command(ctx, o, path, state == trialBegun, out, progress); err != nil {
 		return fmt.Errorf("run bench %s: %w", t.args[1], err)
 	}
 	if err := os.Rename(path+begunSuffix, path+madeSuffix); err != nil {
-		return err
-	}
-	if err := suite.Describe(o); err != nil {
 		return err
 	}
 	page, err := report.Write(o.Results())
