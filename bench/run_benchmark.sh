@@ -4,5 +4,5 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v python3 >/dev/null || { echo "run_benchmark: python3 is missing: apt-get install python3 python3-venv" >&2; exit 1; }
-make --no-print-directory build
+make --no-print-directory -s build
 exec .build/bin/rankd bench suite "$@"

@@ -16,7 +16,7 @@ import (
 
 // Check finds mistakes in options before any work begins, and warns of what may be meant. It starts nothing.
 func (o *Options) Check() (warnings []string, err error) {
-	var errs []error
+	errs := []error{o.validate()}
 	if o.Name == "" || o.Name == "." || o.Name == ".." || filepath.Base(o.Name) != o.Name {
 		errs = append(errs, fmt.Errorf("check --name: got %q, want a name of a folder, without a path", o.Name))
 	}

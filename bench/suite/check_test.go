@@ -4,11 +4,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestFlagsAreCheckedBeforeWorkBegins(t *testing.T) {
 	good := func() Options {
-		return Options{Name: "test", IDs: "uniform", ServerCPUs: []int{0}, ClientCPUs: []int{0}}
+		return Options{
+			Name: "test", Platform: Sim, Arms: []string{"rankd"}, IDs: "uniform", ServerCPUs: []int{0}, ClientCPUs: []int{0}, Source: "../..",
+			Duration: time.Second, Repeats: 1, Callers: []int{1}, Sizes: []int{1},
+		}
 	}
 	o := good()
 	if warnings, err := o.Check(); err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "--client-cpus both have [0]") {
@@ -20,6 +24,9 @@ func TestFlagsAreCheckedBeforeWorkBegins(t *testing.T) {
 		"--name":        func(o *Options) { o.Name = "../other" },
 		"--server-cpus": func(o *Options) { o.ServerCPUs = []int{0, 1000} },
 		"--client-cpus": func(o *Options) { o.ClientCPUs = []int{1000} },
+		"--arms":        func(o *Options) { o.Arms = []string{"rankd", "cobol"} },
+		"--source":      func(o *Options) { o.Source = t.TempDir() },
+		"--num-threads": func(o *Options) { o.Threads = []int{0} },
 	} {
 		o := good()
 		change(&o)

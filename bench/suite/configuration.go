@@ -17,6 +17,9 @@ import (
 	"rankd/bench/report"
 )
 
+// ErrOther is the refusal to put results beside those that were made otherwise.
+var ErrOther = errors.New("results of another configuration")
+
 // configurationName is the file that says what all results of a folder were made with.
 const configurationName = "configuration.json"
 
@@ -83,8 +86,8 @@ func (s *suite) claim(servers bool) error {
 	}
 	if len(differences) > 0 {
 		if !s.o.Replace {
-			return fmt.Errorf("compare servers: %s has results of another configuration: %s: keep these with another --name, or remove them with --replace",
-				dir, strings.Join(differences, "; "))
+			return fmt.Errorf("compare servers: %s has %w: %s: keep these with another --name, or remove them with --replace",
+				dir, ErrOther, strings.Join(differences, "; "))
 		}
 		fmt.Fprintf(s.o.Progress, "removing results of another configuration from %s: %s\n", dir, strings.Join(differences, "; "))
 		if err := removeResults(dir); err != nil {

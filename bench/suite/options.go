@@ -87,29 +87,29 @@ func (o *Options) validate() error {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if !slices.Contains([]string{Sim, CPU, CUDA, TPU}, o.Platform) {
-		refuse("platform: got %q, want %s, %s, %s or %s", o.Platform, Sim, CPU, CUDA, TPU)
+		refuse("check --platform: got %q, want %s, %s, %s or %s", o.Platform, Sim, CPU, CUDA, TPU)
 	}
 	for _, name := range o.Arms {
 		if _, ok := armByName(name); !ok {
-			refuse("arms: got %q, want some of %v", name, ArmNames())
+			refuse("check --arms: got %q, want some of %v", name, ArmNames())
 		}
 	}
 	if !slices.Contains(exam.Workloads(), cmp.Or(o.Workload, exam.Independent)) {
-		refuse("workload: got %q, want some of %v", o.Workload, exam.Workloads())
+		refuse("check --workload: got %q, want some of %v", o.Workload, exam.Workloads())
 	}
 	if len(o.Arms) == 0 || len(o.Callers) == 0 || len(o.Sizes) == 0 {
 		refuse("got %d arms, %d numbers of callers, %d request sizes; want some of each", len(o.Arms), len(o.Callers), len(o.Sizes))
 	}
-	for what, list := range map[string][]int{"callers": o.Callers, "request sizes": o.Sizes, "processes": o.Processes, "threads": o.Threads} {
+	for what, list := range map[string][]int{"concurrencies": o.Callers, "request-batch-sizes": o.Sizes, "num-processes": o.Processes, "num-threads": o.Threads} {
 		if slices.ContainsFunc(list, func(n int) bool { return n < 1 }) {
-			refuse("%s: got %v, want none below 1", what, list)
+			refuse("check --%s: got %v, want none below 1", what, list)
 		}
 	}
 	if o.Duration <= 0 || o.Warmup < 0 || o.Repeats < 1 {
 		refuse("got duration %v, warm-up %v, %d repeats; want a duration above 0, no negative warm-up, at least 1 repeat", o.Duration, o.Warmup, o.Repeats)
 	}
 	if _, err := os.Stat(filepath.Join(o.Source, pythonDir, "requirements.txt")); err != nil {
-		refuse("source: %w: want the directory of rankd's repository", err)
+		refuse("check --source: %w: want the directory of rankd's repository", err)
 	}
 	return errors.Join(errs...)
 }

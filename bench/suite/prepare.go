@@ -14,6 +14,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -42,12 +46,12 @@ func Prepare(ctx context.Context, o Options) error {
 		needs[a.kind] = true
 	}
 	if needs[python] && o.Python == "" {
-		if err := s.installPython(ctx); err != nil {
+		if err := s.installPython(ctx); err != nil && ctx.Err() == nil {
 			fmt.Fprintf(o.Progress, "Python servers: %v\n", err)
 		}
 	}
-	if needs[cpp] && o.Simulated() {
-		if err := s.buildCPP(ctx); err != nil {
+	if needs[cpp] && o.Simulated() && ctx.Err() == nil {
+		if err := s.buildCPP(ctx); err != nil && ctx.Err() == nil {
 			fmt.Fprintf(o.Progress, "C++ server: %v\n", err)
 		}
 	}
@@ -126,7 +130,10 @@ func (s *suite) buildCPP(ctx context.Context) error {
 	if err == nil {
 		err = s.quietly(ctx, "cmake", "--build", dir, "--target", filepath.Base(s.cpp), "--parallel")
 	}
-	if err != nil {
+	switch {
+	case ctx.Err() != nil: // not a reason why it is missing
+		return errors.Join(err, os.RemoveAll(dir))
+	case err != nil:
 		return s.cppFailed(err)
 	}
 	return os.WriteFile(marker, []byte(digest), 0o644)
@@ -140,9 +147,20 @@ func (s *suite) cppFailed(why error) error {
 // whyName is the file that says why there is no C++ server.
 const whyName = "why"
 
-// quietly runs a command and shows what it prints only if it fails.
+// patience is how long a command that was asked to end may take.
+const patience = 10 * time.Second
+
+// quietly runs a command and shows what it prints only if it fails. With ctx it ends together with all processes that it has started,
+// which would go on writing into what is removed.
 func (s *suite) quietly(ctx context.Context, name string, args ...string) error {
-	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interruption at the terminal comes to us alone, and we pass it on
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGTERM) }
+	cmd.WaitDelay = patience
+	out, err := cmd.CombinedOutput()
+	if cmd.Process != nil {
+		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // whoever is left; mostly nobody is
+	}
 	if err != nil {
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 		return fmt.Errorf("run %s: %w: %s", filepath.Base(name), err, strings.Join(lines[max(0, len(lines)-5):], "; "))

@@ -3,6 +3,7 @@ package suite
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -101,7 +102,7 @@ func TestI7ResultsOfAnotherConfigurationAreRefused(t *testing.T) {
 		other := o
 		change(&other)
 		err := Claim(other, true)
-		if err == nil || !strings.Contains(err.Error(), name+": got ") || !strings.Contains(err.Error(), "--name") || !strings.Contains(err.Error(), "--replace") {
+		if !errors.Is(err, ErrOther) || !strings.Contains(err.Error(), name+": got ") || !strings.Contains(err.Error(), "--name") || !strings.Contains(err.Error(), "--replace") {
 			t.Errorf("another %s: got %v, want an error that names it and what to do", name, err)
 		}
 		if err := Prepare(context.Background(), other); err != nil { // what Run needs; no results

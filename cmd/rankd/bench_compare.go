@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/exec"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,6 +45,11 @@ func newBenchCompare() *cobra.Command {
 func (c *compareConfig) run(ctx context.Context, e *examConfig, p *pacedConfig, out, progress io.Writer) error {
 	if c.Old == "" || c.New == "" {
 		return withCode(errors.New("check --old and --new: got nothing, want two rankd binaries"), config.ExitBadConfig)
+	}
+	for flag, path := range map[string]string{"old": c.Old, "new": c.New} {
+		if _, err := exec.LookPath(path); err != nil {
+			return withCode(fmt.Errorf("check --%s: got %s, want a rankd binary: %w", flag, path, err), config.ExitBadConfig)
+		}
 	}
 	if err := writable("json", p.JSON); err != nil {
 		return err

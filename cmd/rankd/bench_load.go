@@ -227,7 +227,11 @@ func writable(flag, path string) error {
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".rankd-bench-*")
 	if err != nil {
-		return withCode(fmt.Errorf("check --%s: %w", flag, err), config.ExitBadConfig)
+		cause := err
+		if wrapped := errors.Unwrap(err); wrapped != nil { // the name of our file says nothing
+			cause = wrapped
+		}
+		return withCode(fmt.Errorf("check --%s: got %s, want a file in a directory that can be written to: %w", flag, path, cause), config.ExitBadConfig)
 	}
 	err = errors.Join(f.Close(), os.Remove(f.Name()))
 	if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {

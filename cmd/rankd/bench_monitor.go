@@ -34,6 +34,9 @@ processes.`,
 }
 
 func (c *monitorConfig) run(ctx context.Context, out io.Writer) error {
+	if err := writable("json", c.JSON); err != nil {
+		return err
+	}
 	m, err := monitor.Start(c.PID, c.Interval)
 	if err != nil {
 		return err

@@ -176,7 +176,7 @@ func (c *suiteConfig) run(ctx context.Context, out, progress io.Writer) error {
 	}
 	defer release()
 	if err := suite.Claim(o, slices.Contains(c.Parts, partServers)); err != nil {
-		return err
+		return refusal(err)
 	}
 	if !c.Prepared {
 		left, err := launch.ClearStale()
@@ -186,7 +186,11 @@ func (c *suiteConfig) run(ctx context.Context, out, progress io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if err := suite.Prepare(ctx, o); err != nil {
+		err = suite.Prepare(ctx, o)
+		if ctx.Err() != nil { // where it was does not matter: nothing half made is taken for whole
+			return fmt.Errorf("prepare servers: the same command goes on from here: %w", ctx.Err())
+		}
+		if err != nil {
 			return err
 		}
 		return becomePinned(c, o)
@@ -198,7 +202,7 @@ func (c *suiteConfig) run(ctx context.Context, out, progress io.Writer) error {
 		}
 		if name == partServers {
 			path, err := suite.Run(ctx, o)
-			errs = append(errs, err)
+			errs = append(errs, refusal(err))
 			if path != "" {
 				fmt.Fprintln(out, path)
 			}
@@ -207,6 +211,14 @@ func (c *suiteConfig) run(ctx context.Context, out, progress io.Writer) error {
 		errs = append(errs, trials[name].run(ctx, o, out, progress))
 	}
 	return errors.Join(errs...)
+}
+
+// refusal gives an error its exit code if results of another configuration are in the way.
+func refusal(err error) error {
+	if errors.Is(err, suite.ErrOther) {
+		return withCode(err, config.ExitBadConfig)
+	}
+	return err
 }
 
 func (c *suiteConfig) dryRun(o suite.Options, trials map[string]trialPart, out io.Writer) error {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"rankd/bench/load"
 	"rankd/bench/nullserver"
+	"rankd/internal/config"
 	"rankd/model/demo"
 )
 
@@ -109,6 +111,15 @@ func TestBenchCommandsRefuseWhatIsMissing(t *testing.T) {
 		{"load"},
 		{"capacity"},
 		{"compare", "--model", "x"},
+		{"compare", "--model", "x", "--old", "/bin/true", "--new", "/nonexistent/rankd"},
+		{"capacity", "--model", "x", "--halves"},
+		{"compare", "--model", "x", "--old", "/bin/true", "--new", "/bin/true", "--json", "/nonexistent/x.json"},
+		{"monitor", "--pid", "1", "--json", "/nonexistent/x.json"},
+		{"soak", "--model", "x", "--json", "/nonexistent/x.json"},
+		{"soak", "--model", "x", "--duration", "1s"},
+		{"load", "--model", "x", "--mode", "poisson", "--callers", "4"},
+		{"load", "--model", "x", "--mode", "fixed", "-c", "4"},
+		{"load", "--model", "x", "--rates", "4"},
 		{"report"},
 		{"monitor"},
 		{"load", "--model", "x", "--mode", "sideways"},
@@ -122,8 +133,10 @@ func TestBenchCommandsRefuseWhatIsMissing(t *testing.T) {
 		{"suite", "--parts", "dance"},
 		{"suite", "--dry-run", "--arms", "cobol", "--source", root},
 	} {
-		if _, err := command(t, append([]string{"bench"}, args...)...); err == nil {
-			t.Errorf("bench %v: got no error", args)
+		_, err := command(t, append([]string{"bench"}, args...)...)
+		var coded *exitError
+		if !errors.As(err, &coded) || coded.code != config.ExitBadConfig {
+			t.Errorf("bench %v: got %v, want a refusal with exit code %d", args, err, config.ExitBadConfig)
 		}
 	}
 }

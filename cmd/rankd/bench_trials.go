@@ -95,7 +95,7 @@ func newBenchOverload() *cobra.Command {
 		Example: "  rankd bench overload --model demo --server-cpus 0 --json overload.json",
 	}, func(ctx context.Context, out, progress io.Writer) error {
 		if t.exam.Executor != exam.Sim {
-			return errors.New("check --executor: got pjrt, want sim: the device must be slow on purpose")
+			return withCode(errors.New("check --executor: got pjrt, want sim: the device must be slow on purpose"), config.ExitBadConfig)
 		}
 		if err := t.open(ctx, progress); err != nil {
 			return err
@@ -191,7 +191,7 @@ func (c *ablationConfig) run(ctx context.Context, t *trial, out, progress io.Wri
 	})
 	for _, name := range c.Tables {
 		if !slices.Contains(names, name) {
-			return fmt.Errorf("check --tables: got %q, want some of %q", name, names)
+			return withCode(fmt.Errorf("check --tables: got %q, want some of %q", name, names), config.ExitBadConfig)
 		}
 	}
 	if err := t.open(ctx, progress); err != nil {
