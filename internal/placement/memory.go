@@ -197,19 +197,20 @@ func (p *Plan) placeSlabs(r Request, m *topology.Machine, a *topology.Allowance)
 	}
 }
 
-// Room reports whether nodes have the bytes free that memory on them takes; the error says which has not.
+// Room reports whether nodes have the bytes free that memory on them takes, in ordinary pages or in their pools of huge ones; the error
+// says which has not.
 func Room(m *topology.Machine, nodes topology.Set, bytes int64) error {
 	if len(nodes) == 0 {
 		return nil
 	}
 	each := bytes / int64(len(nodes))
-	for _, n := range nodes {
-		if node := m.Node(n); node == nil || node.Available < each {
-			var free int64
-			if node != nil {
-				free = node.Available
-			}
-			return fmt.Errorf("node %d has %s available, want %s", n, size(free), size(each))
+	for _, number := range nodes {
+		n := m.Node(number)
+		if n == nil {
+			n = &topology.Node{}
+		}
+		if most := max(n.Available, n.Pool); most < each {
+			return fmt.Errorf("node %d has %s available, want %s", number, size(most), size(each))
 		}
 	}
 	return nil

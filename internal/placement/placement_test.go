@@ -163,7 +163,7 @@ func TestI4PlansDoNotDependOnWhatIsFree(t *testing.T) {
 }
 
 func TestRoom(t *testing.T) {
-	m, _, _ := at(t, "xeon-6248-2s-snc") // 45 GiB free on node 0, 47 on the others
+	m, _, _ := at(t, "xeon-6248-2s-snc", "pool 3 61440") // 45 GiB free on node 0, 47 on the others
 	for _, c := range []struct {
 		nodes topology.Set
 		gib   int64
@@ -174,6 +174,8 @@ func TestRoom(t *testing.T) {
 		{topology.Set{0}, 46, "node 0 has 44.90 GiB available, want 46.00 GiB"},
 		{topology.Set{0, 1, 2, 3}, 176, ""},
 		{topology.Set{1, 2}, 96, "node 1 has 47.10 GiB available, want 48.00 GiB"},
+		{topology.Set{3}, 60, ""}, // in its pool
+		{topology.Set{3}, 61, "node 3 has 60.00 GiB available, want 61.00 GiB"},
 		{topology.Set{9}, 1, "node 9 has 0 B available, want 1.00 GiB"},
 	} {
 		got := ""

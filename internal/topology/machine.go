@@ -25,6 +25,7 @@ type Node struct {
 	CPUs      Set         // online ones
 	Memory    int64       // bytes in all
 	Available int64       // bytes free, page cache of files counted as free because it is given back
+	Pool      int64       // bytes free in its pools of reserved huge pages; not in Available
 	Distance  map[int]int // by node; 10 is its own memory
 }
 
@@ -209,7 +210,7 @@ func (r reader) nodes(online Set) ([]Node, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, Node{Memory: memory, Available: available, Distance: map[int]int{0: 10}})
+		list = append(list, Node{Memory: memory, Available: available, Pool: r.pools("sys/kernel/mm/hugepages"), Distance: map[int]int{0: 10}})
 	}
 	list[0].CPUs = list[0].CPUs.Or(homeless)
 	return list, nil
@@ -226,6 +227,7 @@ func (r reader) node(number int, all, online Set) (n Node, err error) {
 	if n.Memory, n.Available, err = r.memory(dir+"meminfo", fmt.Sprintf("Node %d ", number)); err != nil {
 		return n, err
 	}
+	n.Pool = r.pools(dir + "hugepages")
 	// One figure for each node that is online, in their order.
 	text, _ := r.text(dir + "distance")
 	for i, field := range strings.Fields(text) {
@@ -234,6 +236,19 @@ func (r reader) node(number int, all, online Set) (n Node, err error) {
 		}
 	}
 	return n, nil
+}
+
+// pools sums up what is free in the pools of all sizes of huge pages, which have a directory each, such as hugepages-2048kB.
+func (r reader) pools(dir string) (bytes int64) {
+	pools, _ := filepath.Glob(filepath.Join(r.root, "/", dir, "hugepages-*kB"))
+	for _, pool := range pools {
+		name := filepath.Base(pool)
+		kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(name, "hugepages-"), "kB"), 10, 64)
+		if free := r.number(filepath.Join(dir, name, "free_hugepages")); err == nil && free > 0 {
+			bytes += int64(free) * kib << 10
+		}
+	}
+	return bytes
 }
 
 // memory reads lines such as "Node 0 MemTotal:  100 kB".

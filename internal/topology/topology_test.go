@@ -43,6 +43,11 @@ func TestMachines(t *testing.T) {
 			}
 			out.WriteString("\n")
 		}
+		for _, n := range m.Nodes {
+			if n.Pool > 0 {
+				fmt.Fprintf(&out, "node %d has %d MiB of reserved huge pages free\n", n.Number, n.Pool>>20)
+			}
+		}
 		last := m.CPUs[len(m.CPUs)-1]
 		fmt.Fprintf(&out, "cpu %d package %d core %d siblings %s node %d\n", last.Number, last.Package, last.Core, last.Siblings, last.Node)
 		fmt.Fprintf(&out, "allowed %s on nodes %s, memory of %s, quota %.2f\n", a.CPUs, m.NodesOf(a.CPUs), a.Nodes, a.Quota)

@@ -135,3 +135,14 @@ cpus 0-79 of 0-79, 4 packages, 40 cores
 node 0 cpus "0-79", 1030923 of 1032072 MiB, memory near 0, distance 10
 cpu 79 package 3 core 39 siblings 39,79 node 0
 allowed 3-4 on nodes 0, memory of 0, quota 0.00
+
+# Huge pages that are reserved and free.
+xeon-6242-2s
+pool 1 4096
+----
+cpus 0-31 of 0-31, 2 packages, 32 cores
+node 0 cpus "0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30", 89212 of 94957 MiB, memory near 0, distance 10 21
+node 1 cpus "1,3,5,7,9,11,13,15,17,19,21,23,25,27,29,31", 91811 of 96732 MiB, memory near 1, distance 21 10
+node 1 has 4096 MiB of reserved huge pages free
+cpu 31 package 1 core 15 siblings 31 node 1
+allowed 0-31 on nodes 0-1, memory of 0-1, quota 0.00

@@ -18,6 +18,7 @@
 //	mems LIST                       nodes from which the process may have memory; all if it is not given
 //	cpuset v1|v2 LIST               of its control group
 //	quota v1|v2 CPUS                of its control group, such as 1.5
+//	pool N MiB                      free in the node's pool of reserved huge pages
 //	kernel without NUMA             no /sys/devices/system/node
 //
 // # Invariants

@@ -120,6 +120,8 @@ func (l *layout) read(line string) {
 		l.nodes = append(l.nodes, l.node(rest))
 	case word == "device" && len(f) == 4:
 		l.device(f[0], f[1], f[3])
+	case word == "pool" && len(f) == 2:
+		l.file(fmt.Sprintf("sys/devices/system/node/node%s/hugepages/hugepages-2048kB/free_hugepages", f[0]), strconv.Itoa(l.number(f[1])/2))
 	case (word == "cpuset" || word == "quota") && len(f) == 2:
 		l.groups = append(l.groups, line)
 	case line == "kernel without NUMA":
