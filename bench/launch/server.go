@@ -63,6 +63,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("start server %s: %w", o.name(), err)
 	}
 	if err := s.awaitReady(ctx, &o); err != nil {
+		if ctx.Err() != nil { // its log says nothing about that
+			return nil, errors.Join(fmt.Errorf("start server %s: %w", o.name(), ctx.Err()), s.Stop())
+		}
 		return nil, errors.Join(fmt.Errorf("start server %s: %w\n%s", o.name(), err, s.logTail()), s.Stop())
 	}
 	return s, nil

@@ -30,6 +30,7 @@ type bar struct {
 	name  string
 	value float64
 	note  string // instead of a bar
+	more  string // behind the figure
 	look  look
 }
 
@@ -131,6 +132,15 @@ func (x *panel) nameWidth() vg.Length {
 	return 1.1*longest + margin
 }
 
+// labelWidth is the room that the labels behind its bars need.
+func (x *panel) labelWidth() vg.Length {
+	style, longest := textStyle(9, draw.XLeft, draw.YCenter), endRoom
+	for _, b := range x.bars {
+		longest = max(longest, style.Width(shortNumber(b.value)+b.more)+margin)
+	}
+	return longest
+}
+
 // draw puts the panel below top, with its bars right of names.
 func (x *panel) draw(area draw.Canvas, top, names vg.Length) {
 	if x.title != "" {
@@ -142,7 +152,7 @@ func (x *panel) draw(area draw.Canvas, top, names vg.Length) {
 		longest = max(longest, b.value)
 	}
 	left := area.Min.X + names
-	room := area.Max.X - endRoom - left
+	room := area.Max.X - x.labelWidth() - left
 	for i, b := range x.bars {
 		middle := top - barPitch*vg.Length(float64(i)+0.5)
 		area.FillText(textStyle(9, draw.XRight, draw.YCenter), vg.Point{X: left - 5, Y: middle}, b.name)
@@ -155,7 +165,7 @@ func (x *panel) draw(area draw.Canvas, top, names vg.Length) {
 		}
 		label := b.note
 		if label == "" {
-			label = shortNumber(b.value)
+			label = shortNumber(b.value) + b.more
 		}
 		area.FillText(textStyle(9, draw.XLeft, draw.YCenter), vg.Point{X: end + 5, Y: middle}, label)
 	}

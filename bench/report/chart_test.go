@@ -99,7 +99,7 @@ func TestTrialsHaveCharts(t *testing.T) {
 	text := report(t, dir)
 	for file, names := range map[string][]string{
 		"capacity.svg": {"continuous", "two half servers", "every reply within 20 ms"}, "capacity-latency.svg": {"continuous", "20 ms"},
-		"overload.svg": {"device, small queue", "frontend_pending_full", "answered", "none"}, "ablation-huge-pages.svg": {"huge", "small", "4 callers, 1 example a request"},
+		"overload.svg": {"device, small queue", "frontend_pending_full", "answered", "none"}, "ablation-huge-pages.svg": {"huge", "small", "4 callers, 1 example a request", "50 (0.50 ×)"},
 	} {
 		wants(t, text, "]("+file+")")
 		checkSVG(t, filepath.Join(dir, file))

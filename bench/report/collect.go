@@ -242,17 +242,13 @@ func (r *Results) takeCapacity(f *capacity.File) error {
 	for _, s := range f.Servers {
 		repeats := 0
 		for _, p := range s.Points {
-			counted := 0
 			for _, x := range p.Results {
 				r.Simulated = r.Simulated || x.Simulated
 				if err := r.sameWorkload(x.Workload); err != nil {
 					return err
 				}
-				if !x.Client.Limited {
-					counted++
-				}
 			}
-			repeats = max(repeats, counted)
+			repeats = max(repeats, judged(p.Results))
 		}
 		for i, c := range s.Capacities {
 			if len(s.Points) > 0 { // what the points say, also those of searches that ended early
@@ -262,6 +258,16 @@ func (r *Results) takeCapacity(f *capacity.File) error {
 	}
 	r.Capacity, r.Price = append(r.Capacity, f.Servers...), max(r.Price, f.PricePerHour)
 	return nil
+}
+
+// judged counts the runs that say something about the server.
+func judged(list []*load.Result) (n int) {
+	for _, x := range list {
+		if !x.Client.Limited {
+			n++
+		}
+	}
+	return n
 }
 
 // pointsOf gathers the repeats of each load.

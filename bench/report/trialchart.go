@@ -37,16 +37,21 @@ func (d *drawer) capacity() {
 	d.rising()
 }
 
-// rising is the p99 of each server by the offered rate, medians over the repeats.
+// rising is the p99 of each server by the offered rate, medians over the repeats. Rates that the first repeats failed have no others: one
+// disturbance of the machine would be a peak of its line, so they are in the table only.
 func (d *drawer) rising() {
-	file, title := "capacity-latency.svg", d.marked("Latency by offered rate")
+	file, title := "capacity-latency.svg", d.marked("Latency by offered rate, where all repeats were made")
 	p, l := newPlot(title, "requests a second offered", "p99 ms"), newLegend()
 	any := false
 	for i, s := range d.Capacity {
 		var points plotter.XYs
+		repeats := 0
+		for _, x := range s.Points {
+			repeats = max(repeats, judged(x.Results))
+		}
 		for _, x := range s.Points {
 			q := Point{Repeats: x.Results}
-			if p99 := q.P99(); p99 > 0 {
+			if p99 := q.P99(); p99 > 0 && judged(x.Results) == repeats {
 				points = append(points, plotter.XY{X: x.Rate, Y: p99})
 			}
 		}
@@ -120,8 +125,11 @@ func (d *drawer) ablations() {
 					continue
 				}
 				b := bar{name: t.Settings[i].Name, value: load.MedianOf(runs, ablation.Rate), look: lookOf("rankd-nobatch")}
-				if i == 0 {
+				switch base := load.MedianOf(t.Settings[0].Of(at), ablation.Rate); {
+				case i == 0:
 					b.look = lookOf(product)
+				case base > 0:
+					b.more = fmt.Sprintf(" (%.2f ×)", b.value/base)
 				}
 				x.bars = append(x.bars, b)
 			}
