@@ -169,6 +169,10 @@ NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.48.0
 # Debian orders versions: 0.0~git20261201.093015.abc is before any 0.1.
 VERSION ?= $(shell git log -1 --format='0.0~git%cd.%h' --date=format:%Y%m%d.%H%M%S)
 MAINTAINER ?= rankd maintainers <maintainers@localhost>
+.PHONY: page
+page: $(BIN) ## the status page in headless Chromium (package chromium); pictures of it in .build/page
+	RANKD_REQUIRE_BROWSER=1 RANKD_PICTURES=$(CURDIR)/$(BUILD)/page RANKD_BIN=$(CURDIR)/$(BIN) go test -count=1 -v ./e2e/browser
+
 .PHONY: deb
 deb: export VERSION := $(VERSION)
 deb: export MAINTAINER := $(MAINTAINER)

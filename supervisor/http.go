@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"rankd/internal/stats"
@@ -75,22 +76,39 @@ func handler(s *server) http.Handler {
 	})
 	mux.HandleFunc("GET /statusz", func(w http.ResponseWriter, r *http.Request) {
 		st := s.status.Load()
-		switch format := r.URL.Query().Get("format"); format {
-		case "", "html":
-			writePage(w, st, time.Now())
+		switch format := formatOf(r); format {
+		case "html":
+			writePage(w, newView(st, s.lately(), time.Now()), r.URL.Query().Get("part") == "main")
+		case "text":
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			_ = st.WriteText(w, s.lately(), time.Now()) // the peer may be gone
+		case "history":
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(s.lately())
 		case "json":
 			w.Header().Set("Content-Type", "application/json")
 			encoder := json.NewEncoder(w)
 			encoder.SetIndent("", "  ")
 			_ = encoder.Encode(st) // the peer may be gone
 		default:
-			plain(w, http.StatusBadRequest, fmt.Sprintf("unknown format %q, want html or json", format))
+			plain(w, http.StatusBadRequest, fmt.Sprintf("unknown format %q, want html, text, json or history", format))
 		}
 	})
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/statusz", http.StatusFound)
 	})
 	return mux
+}
+
+// formatOf is the form in which the status is wanted: what the query says, else HTML for browsers and text for others, such as curl.
+func formatOf(r *http.Request) string {
+	if f := r.URL.Query().Get("format"); f != "" {
+		return f
+	}
+	if strings.Contains(r.Header.Get("Accept"), "text/html") {
+		return "html"
+	}
+	return "text"
 }
 
 func plain(w http.ResponseWriter, code int, text string) {

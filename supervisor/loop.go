@@ -54,6 +54,8 @@ type loop struct {
 	err        error     // why the server ends, nil if it was asked to
 
 	briefing briefing
+	overload overload
+	meter    meter
 
 	relays   sync.WaitGroup
 	progress loadProgress

@@ -111,22 +111,32 @@ func TestStatusPageShowsTheServerToPeople(t *testing.T) {
 	s.deps.Model.Name = "<b>bold</b>"
 	s.start()
 	st := s.awaitReady()
-	code, page := s.get("/statusz")
+	code, page := s.get("/statusz?format=html")
 	if code != 200 {
 		t.Fatalf("got %d: %s", code, page)
 	}
-	for _, want := range []string{"&lt;b&gt;bold&lt;/b&gt;", "simulated accelerator", st.Listen, "frontend 1", "1MiB", "prefers-color-scheme", `name="viewport"`, `lang="en"`} {
+	for _, want := range []string{"&lt;b&gt;bold&lt;/b&gt;", "simulated accelerator", st.Listen, "frontend 1", "1.00 MiB", "prefers-color-scheme", `name="viewport"`, `lang="en"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	for _, foreign := range []string{"http://", "https://", "<script", "src="} {
+	for _, foreign := range []string{"http://", "https://", "src=", "@import", "url("} {
 		if strings.Contains(page, foreign) {
 			t.Errorf("the page has %q, want nothing fetched from elsewhere", foreign)
 		}
 	}
-	if code, text := s.get("/statusz?format=xml"); code != 400 || text != "unknown format \"xml\", want html or json\n" {
+	if code, text := s.get("/statusz?format=xml"); code != 400 || text != "unknown format \"xml\", want html, text, json or history\n" {
 		t.Errorf("got %d %q for an unknown format, want 400 and the known ones", code, text)
+	}
+	if _, text := s.get("/statusz"); !strings.Contains(text, "rankd <b>bold</b> version") || !strings.Contains(text, "frontend 1") || !strings.Contains(text, "server is ready: listen") {
+		t.Errorf("for those who don't ask for HTML: got\n%s", text)
+	}
+	testutil.Eventually(t, limit, "a sample", func() bool {
+		_, text := s.get("/statusz?format=history")
+		return strings.Contains(text, `"rows_per_second"`)
+	})
+	if _, part := s.get("/statusz?format=html&part=main"); strings.Contains(part, "<html") || !strings.Contains(part, "<polyline") && !strings.Contains(part, "<svg") {
+		t.Errorf("the part that is renewed: got %.200s", part)
 	}
 	if got := s.state(); got.Phase != string(phaseServing) || !got.Alive() {
 		t.Errorf("got state %+v, want that of a living server that serves", got)
@@ -253,7 +263,7 @@ func TestStatusTellsWhereProgramsCameFrom(t *testing.T) {
 	}
 	want := []ProgramStatus{{4, "bundle"}, {8, "cache"}, {16, "compiler"}}
 	s.await("three programs", func(st Status) bool { return slices.Equal(st.Programs, want) })
-	if _, page := s.get("/statusz"); !strings.Contains(page, `Programs: 4 <span class="quiet">bundle</span>, 8 <span class="quiet">cache</span>`) {
+	if _, page := s.get("/statusz?format=html"); !strings.Contains(page, `Programs: 4 <span class="quiet">bundle</span>, 8 <span class="quiet">cache</span>`) {
 		t.Error("the status page does not name the programs")
 	}
 	if _, text := s.get("/statusz?format=json"); !strings.Contains(text, `"source": "bundle"`) {

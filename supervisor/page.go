@@ -2,13 +2,14 @@ package supervisor
 
 import (
 	"bytes"
+	"crypto/rand"
 	_ "embed"
 	"fmt"
 	"html/template"
 	"net/http"
+	"strings"
 	"time"
 
-	"rankd/internal/config"
 	"rankd/internal/placement"
 	"rankd/internal/stats"
 )
@@ -17,17 +18,14 @@ import (
 var pageText string
 
 var pageTemplate = template.Must(template.New("status").Funcs(template.FuncMap{
-	"bytes": func(n int64) string {
-		if n < 10<<20 {
-			return config.Bytes(n).String()
-		}
-		return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
-	},
+	"bytes":    sizeWords,
 	"age":      func(now, then time.Time) string { return now.Sub(then).Round(time.Second).String() },
 	"duration": nanoseconds,
 	"unit":     stageUnit,
 	"nodes":    placement.ByNode,
 	"rate":     func(x float64) string { return fmt.Sprintf("%.1f", x) },
+	"clock":    func(t time.Time) string { return t.Format(time.TimeOnly) },
+	"lower":    strings.ToLower,
 }).Parse(pageText))
 
 // stageUnit says what a stage counts.
@@ -53,19 +51,23 @@ func nanoseconds(n uint64) string {
 	}
 }
 
-func writePage(w http.ResponseWriter, st *Status, now time.Time) {
+// writePage writes the page, or with part only what changes: the page's script puts that in place of the old.
+func writePage(w http.ResponseWriter, v *view, part bool) {
+	name := "page"
+	if part {
+		name = "main"
+	}
+	v.Nonce = rand.Text()
 	var b bytes.Buffer
-	err := pageTemplate.Execute(&b, struct {
-		*Status
-		Now time.Time
-	}{st, now})
-	if err != nil {
+	if err := pageTemplate.ExecuteTemplate(&b, name, v); err != nil {
 		plain(w, http.StatusInternalServerError, "render status page: "+err.Error())
 		return
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-	_, _ = w.Write(b.Bytes())
+	h.Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; style-src 'nonce-%[1]s'; script-src 'nonce-%[1]s'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", v.Nonce))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	_, _ = w.Write(b.Bytes()) // the peer may be gone
 }

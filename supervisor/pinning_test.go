@@ -111,7 +111,7 @@ func TestNodesOfTheTablesAreShownAndExported(t *testing.T) {
 			t.Errorf("metrics: want %s", want)
 		}
 	}
-	_, page := s.get("/statusz")
+	_, page := s.get("/statusz?format=html")
 	for _, want := range []string{"auto, tables local-copies", "node 0: 3.00 MiB, node 1: 1.00 MiB", "node 1: 1.00 MiB, node 8: 4.00 MiB", "the accelerator is elsewhere", "CPUs "} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)

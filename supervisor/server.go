@@ -42,6 +42,8 @@ type server struct {
 	notify       *notifier
 	http         *httpServer
 	status       atomic.Pointer[Status]
+	samples      atomic.Pointer[[]Sample]
+	happened     *keptEvents
 	history      history
 }
 
@@ -51,7 +53,8 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	s := &server{cfg: cfg, deps: deps, log: deps.Log, signals: deps.Signals, startedAt: time.Now()}
+	events := newEventLog(deps.Log.Handler())
+	s := &server{cfg: cfg, deps: deps, log: slog.New(events), happened: events.kept, signals: deps.Signals, startedAt: time.Now()}
 	if s.deps.Executable == "" {
 		s.deps.Executable = "/proc/self/exe"
 	}

@@ -31,6 +31,7 @@ type Status struct {
 	Processes  []ProcessStatus  `json:"processes"`
 	Programs   []ProgramStatus  `json:"programs,omitempty"`
 	Traffic    Traffic          `json:"traffic"`
+	Events     []Event          `json:"events,omitempty"` // the newest first
 }
 
 // PlacementStatus is where everything is to be.
@@ -53,6 +54,8 @@ type ProcessStatus struct {
 	LastEnd     string    `json:"last_end,omitempty"`
 	Connections int64     `json:"connections"`    // open at this frontend
 	Accepted    uint64    `json:"accepted"`       // connections that the processes of this place have accepted
+	Cores       float64   `json:"cpu_cores"`      // that it was busy on in the last second
+	Anon        int64     `json:"anon_bytes"`     // memory of its own
 	CPUs        string    `json:"cpus,omitempty"` // on which the process may run, as the kernel has it since it became ready
 }
 
@@ -64,14 +67,47 @@ type ProgramStatus struct {
 
 // Traffic is what went through the server lately.
 type Traffic struct {
-	Seconds   float64           `json:"seconds"` // length of the time that the rates are over
-	Requests  float64           `json:"requests_per_second"`
-	Rows      float64           `json:"rows_per_second"`
-	BatchRows float64           `json:"rows_per_batch"`
-	Stages    []StageLatency    `json:"stages"`
-	Outcomes  map[string]uint64 `json:"outcomes"` // since the start
-	Panics    uint64            `json:"panics"`
-	Compiles  uint64            `json:"compiles_after_ready"`
+	Seconds   float64        `json:"seconds"` // length of the time that the rates are over
+	Requests  float64        `json:"requests_per_second"`
+	Rows      float64        `json:"rows_per_second"`
+	BatchRows float64        `json:"rows_per_batch"`
+	Stages    []StageLatency `json:"stages"`
+	// BatchSizes are batches by their rows, lately; since the start if there was none lately.
+	BatchSizes []BatchSizes      `json:"batch_sizes"`
+	Outcomes   map[string]uint64 `json:"outcomes"` // since the start
+	Panics     uint64            `json:"panics"`
+	Compiles   uint64            `json:"compiles_after_ready"`
+}
+
+// BatchSizes counts batches that had at most so many rows, and more than the size before.
+type BatchSizes struct {
+	UpTo    int    `json:"rows_at_most"`
+	Batches uint64 `json:"batches"`
+}
+
+// words are the rows of such a batch.
+func (b *BatchSizes) words() string {
+	if low := b.UpTo/2 + 1; low < b.UpTo {
+		return fmt.Sprintf("%d to %d rows", low, b.UpTo)
+	}
+	return fmt.Sprintf("%d rows", b.UpTo)
+}
+
+// maxBatchPower is the largest size that is told apart: 4,096 rows; larger batches count there.
+const maxBatchPower = 12
+
+func batchSizes(d stats.Distribution) []BatchSizes {
+	var list []BatchSizes
+	before := uint64(0)
+	for k := range maxBatchPower + 1 {
+		n := d.AtMost(1 << k)
+		if k == maxBatchPower {
+			n = d.Count
+		}
+		list = append(list, BatchSizes{1 << k, n - before})
+		before = n
+	}
+	return list
 }
 
 // StageLatency is the time that requests spent in a stage, in nanoseconds; estimates are at most a quarter too large.
@@ -103,6 +139,23 @@ func (l *loop) sample(now time.Time) {
 		h.at, h.reads = slices.Delete(h.at, 0, 1), slices.Delete(h.reads, 0, 1)
 	}
 	h.at, h.reads = append(h.at, now), append(h.reads, l.page.Read())
+	if n := len(h.at); n > 1 {
+		x := sampleOf(h.reads[n-2], h.reads[n-1], now, now.Sub(h.at[n-2]))
+		x.CPU = l.meter.read(l.pids(), now)
+		l.keepSample(x)
+		l.watchOverload(h.reads[n-2], h.reads[n-1], now)
+	}
+}
+
+// pids are those of the server's processes.
+func (l *loop) pids() []int {
+	list := []int{l.self.PID}
+	for _, p := range append([]*place{l.owner}, l.frontends...) {
+		if p != nil && p.process != nil {
+			list = append(list, p.process.PID)
+		}
+	}
+	return list
 }
 
 func (h *history) traffic() Traffic {
@@ -121,6 +174,11 @@ func (h *history) traffic() Traffic {
 		d := recent.Stage(stage).Since(old.Stage(stage))
 		t.Stages = append(t.Stages, StageLatency{stage.String(), d.Count, d.Quantile(0.5), d.Quantile(0.99)})
 	}
+	sizes := recent.Stage(stats.BatchSize)
+	if lately := sizes.Since(old.Stage(stats.BatchSize)); lately.Count > 0 {
+		sizes = lately
+	}
+	t.BatchSizes = batchSizes(sizes)
 	if t.Seconds = h.at[last].Sub(h.at[0]).Seconds(); t.Seconds == 0 {
 		return t
 	}
@@ -154,6 +212,7 @@ func (l *loop) publish(now time.Time) {
 		}
 		if p.process != nil {
 			ps.PID, ps.StartedAt = p.process.PID, p.process.started
+			ps.Cores, ps.Anon = l.meter.cores[ps.PID], l.meter.used[ps.PID].anon
 		}
 		if p.role == roleFrontend {
 			block := l.page.Frontend(p.index)
@@ -163,6 +222,9 @@ func (l *loop) publish(now time.Time) {
 	}
 	for _, p := range l.page.Owner().Programs() {
 		s.Programs = append(s.Programs, ProgramStatus{p.Rows, p.Source.String()})
+	}
+	if l.happened != nil {
+		s.Events = l.happened.all()
 	}
 	s.Reason = l.reason(now)
 	s.Ready = s.Reason == ""

@@ -66,7 +66,7 @@ func TestSteeringIsShownWithTheConnectionsOfEachFrontend(t *testing.T) {
 		if none := st.Steering.Policy == steer.None; none != (policy == "none") && !st.Steering.Fallback || st.Steering.Why == "" {
 			t.Errorf("--steering %s: got %+v", policy, st.Steering)
 		}
-		_, html := s.get("/statusz")
+		_, html := s.get("/statusz?format=html")
 		if want := "New connections: " + string(st.Steering.Policy) + ", by " + string(st.Steering.Mechanism); !strings.Contains(html, want) {
 			t.Errorf("the page lacks %q", want)
 		}

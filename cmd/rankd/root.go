@@ -23,7 +23,7 @@ by all frontend processes, and the dense network on an accelerator through a PJR
   rankd predict --model demo                      from another terminal: score its golden requests
 
 A server is one supervisor, N frontends (gRPC: rankd.v1, KServe v2, health, reflection) and
-one device owner. Watch it at http://127.0.0.1:8501/statusz or with "rankd inspect".
+one device owner. Watch it at http://127.0.0.1:8501/statusz, with "rankd top" or "rankd inspect".
 
 A flag of any command can also be set by an environment variable (--shm-dir is RANKD_SHM_DIR), and
 those of serve in a file: "rankd config" is about that. Whatever is typed wrong ends with exit code 78.`
@@ -44,7 +44,7 @@ func newRoot() *cobra.Command {
 	)
 	root.SetHelpCommandGroupID("tools")
 	root.SetCompletionCommandGroupID("tools")
-	root.AddCommand(newServe(), newConfig(), newDoctor(), newService(), newInspect(), newPredict(), newModel(), newBench(), newDoctorPlugin(), newFrontend(), newDeviceOwner(), newManual())
+	root.AddCommand(newServe(), newConfig(), newDoctor(), newService(), newInspect(), newTop(), newPredict(), newModel(), newBench(), newDoctorPlugin(), newFrontend(), newDeviceOwner(), newManual())
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {

@@ -24,6 +24,7 @@ var allowed = map[string][]string{
 	"model":                {"model/...", "internal/..."},
 	"bench":                {"bench/...", "frontend/wire/...", "model/...", "internal/..."},
 	"bench/exam":           {"frontend/wire/...", "deviceowner/sim", "model/...", "internal/..."}, // sim says what its scores are
+	"top":                  {"supervisor", "internal/..."},
 	"client":               {"frontend/wire/...", "internal/..."},
 	"predict":              {"client", "frontend/wire/...", "model", "internal/..."},
 	"internal":             {"internal/..."},
@@ -36,6 +37,8 @@ var confined = map[string][]string{
 	"github.com/gomlx/go-xla":     {"deviceowner/pjrt/..."},
 	"github.com/prometheus":       {"internal/stats", "supervisor", "bench/..."},
 	"github.com/spf13/cobra":      {"cmd/..."},
+	"github.com/charmbracelet":    {"top"},
+	"github.com/chromedp":         {"e2e/browser"},
 	"github.com/cilium/ebpf":      {"internal/steer"},
 	"golang.org/x/net/bpf":        {"internal/steer"},
 	"golang.org/x/net/http2":      {"frontend/...", "bench/...", "internal/..."},

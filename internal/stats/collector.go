@@ -152,7 +152,7 @@ func (b *Block) launchCounts() map[uint32]uint64 {
 func constHistogram(desc *prometheus.Desc, d Distribution, low, high int, scale float64, labels ...string) prometheus.Metric {
 	buckets := make(map[float64]uint64, high-low+1)
 	for k := low; k <= high; k++ {
-		buckets[float64(uint64(1)<<k)*scale] = d.below(1 << k)
+		buckets[float64(uint64(1)<<k)*scale] = d.AtMost(1 << k)
 	}
 	return prometheus.MustNewConstHistogram(desc, d.Count, float64(d.Sum)*scale, buckets, labels...)
 }

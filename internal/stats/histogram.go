@@ -70,8 +70,8 @@ func (d Distribution) Quantile(q float64) uint64 {
 	return 0
 }
 
-// below counts the values of at most limit, which must be the end of a bucket.
-func (d Distribution) below(limit uint64) uint64 {
+// AtMost counts the values of at most limit, which must be the end of a bucket.
+func (d Distribution) AtMost(limit uint64) uint64 {
 	var n uint64
 	for s := 0; s < sizeSlots && upper(s) <= limit; s++ {
 		n += d.buckets[s]
