@@ -23,6 +23,8 @@
 //	I8  One listening socket a frontend, made once: connections that wait in a dead frontend's queue go to its successor.
 //	    They begin to listen in the order of the frontends, after the steering was attached (package steer, I1).
 //	I9  A frontend counts as dead for the steering before its gauges are cleared, and until its successor is ready.
+//	I10 A child that is pinned is so before its first own instruction, in every incarnation, and with it all its threads. Where it
+//	    really runs is read from the kernel, once it is ready.
 //
 // # Order
 //

@@ -40,7 +40,7 @@ func (f *forker) run(do func()) {
 }
 
 // pin has the next child run on some CPUs, which it inherits from the thread before its first own instruction; nil: wherever the
-// supervisor may. Preconditions: it is called on the thread.
+// supervisor may (I10). Preconditions: it is called on the thread.
 func (f *forker) pin(cpus topology.Set) error {
 	set := f.usual
 	if len(cpus) > 0 {

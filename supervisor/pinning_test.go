@@ -1,7 +1,10 @@
 package supervisor
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -11,9 +14,9 @@ import (
 	"rankd/internal/topology"
 )
 
-// TestChildrenRunWhereThePlanSays has the first frontend and the owner pinned, and the second frontend not: it runs where the supervisor may,
+// TestI10ChildrenRunWhereThePlanSays has the first frontend and the owner pinned, and the second frontend not: it runs where the supervisor may,
 // although the thread that forked it was pinned before.
-func TestChildrenRunWhereThePlanSays(t *testing.T) {
+func TestI10ChildrenRunWhereThePlanSays(t *testing.T) {
 	everywhere, err := topology.Affinity("", "self")
 	if err != nil {
 		t.Fatal(err)
@@ -55,6 +58,25 @@ func TestChildrenRunWhereThePlanSays(t *testing.T) {
 	}))
 	if err := s.stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// The test process stands for a child that was pinned to a CPU which went away, and runs on others.
+func TestProcessThatRunsElsewhereIsTold(t *testing.T) {
+	everywhere, err := topology.Affinity("", "self")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	p := &place{role: roleOwner, process: &process{identity: identity{PID: os.Getpid()}}}
+	l := &loop{server: &server{log: slog.New(slog.NewTextHandler(&log, nil)), deps: Deps{Placement: &placement.Plan{Owner: placement.Owner{CPUs: everywhere}}}}}
+	if l.checkPinned(p); log.Len() > 0 || !p.cpus.Equal(everywhere) {
+		t.Errorf("as planned: got CPUs %s and log %q, want %s and none", p.cpus, log.String(), everywhere)
+	}
+	l.deps.Placement.Owner.CPUs = topology.Set{topology.MaxNumber}
+	l.checkPinned(p)
+	if want := `cpus=` + everywhere.String() + ` want=8191`; !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), want) {
+		t.Errorf("elsewhere: got log %q, want a warning with %q", log.String(), want)
 	}
 }
 
