@@ -63,8 +63,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("start server %s: %w", o.name(), err)
 	}
 	if err := s.awaitReady(ctx, &o); err != nil {
-		if ctx.Err() != nil { // its log says nothing about that
-			return nil, errors.Join(fmt.Errorf("start server %s: %w", o.name(), ctx.Err()), s.Stop())
+		if ctx.Err() != nil { // its log says nothing about that, and how it ends before it is ready is of no interest
+			_ = s.end()
+			return nil, errors.Join(fmt.Errorf("start server %s: %w", o.name(), ctx.Err()), s.leftovers(), os.RemoveAll(s.dir))
 		}
 		return nil, errors.Join(fmt.Errorf("start server %s: %w\n%s", o.name(), err, s.logTail()), s.Stop())
 	}
@@ -186,21 +187,25 @@ func freeAddresses(n int) (list []string, err error) {
 
 // Stop ends the server, first politely, removes what it left, and reports it (I1, I3).
 func (s *Server) Stop() error {
-	_ = s.cmd.Process.Signal(unix.SIGTERM) // gone already: Wait tells
-	limit := time.NewTimer(stopLimit)
-	defer limit.Stop()
-	var err error
-	select {
-	case err = <-s.exited: // nil if it has been waited for before
-	case <-limit.C:
-		_ = unix.Kill(-s.PID, unix.SIGKILL)
-		err = errors.Join(<-s.exited, fmt.Errorf("it ran on for %v after SIGTERM", stopLimit))
-	}
-	err = errors.Join(err, s.leftovers())
+	err := errors.Join(s.end(), s.leftovers())
 	if err != nil {
 		err = fmt.Errorf("stop server %d: %w\n%s", s.PID, err, s.logTail())
 	}
 	return errors.Join(err, os.RemoveAll(s.dir))
+}
+
+// end ends the process and says how it ended.
+func (s *Server) end() error {
+	_ = s.cmd.Process.Signal(unix.SIGTERM) // gone already: Wait tells
+	limit := time.NewTimer(stopLimit)
+	defer limit.Stop()
+	select {
+	case err := <-s.exited: // nil if it has been waited for before
+		return err
+	case <-limit.C:
+		_ = unix.Kill(-s.PID, unix.SIGKILL)
+		return errors.Join(<-s.exited, fmt.Errorf("it ran on for %v after SIGTERM", stopLimit))
+	}
 }
 
 // instance is the name of the server among all that were ever started.

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -104,5 +105,20 @@ func TestI3WhatIsLeftBehindIsNamedAndGone(t *testing.T) {
 	}
 	if len(s.files()) > 0 {
 		t.Errorf("got files %v, want none", s.files())
+	}
+}
+
+func TestInterruptedStartTellsNothingElse(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	note := filepath.Join(t.TempDir(), "begun")
+	ended := make(chan error)
+	go func() {
+		_, err := Start(ctx, otherServer("echo so far so $((1 + 1)); touch "+note+"; exec sleep 600"))
+		ended <- err
+	}()
+	testutil.Eventually(t, 10*time.Second, "the server's process", func() bool { _, err := os.Stat(note); return err == nil })
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "so 2") || strings.Contains(err.Error(), "signal") {
+		t.Errorf("got %v, want the interruption, without log and exit status", err)
 	}
 }

@@ -151,6 +151,9 @@ func (c *capacityConfig) run(ctx context.Context, e *examConfig, p *pacedConfig,
 	} else {
 		err = c.policies(ctx, file, sets, e, p, requests, objectives, progress)
 	}
+	if err != nil && len(file.Servers) == 0 { // nothing to show, and nothing to replace earlier results with
+		return err
+	}
 	fmt.Fprint(out, file.Summary())
 	if p.JSON != "" {
 		err = errors.Join(err, load.WriteJSON(p.JSON, file))

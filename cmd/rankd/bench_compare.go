@@ -80,6 +80,9 @@ func (c *compareConfig) run(ctx context.Context, e *examConfig, p *pacedConfig, 
 			return r, errors.Join(err, s.Stop())
 		},
 	})
+	if len(report.Rounds) == 0 { // nothing to show, and nothing to replace earlier results with
+		return err
+	}
 	report.OldBinary, report.NewBinary = c.Old, c.New
 	fmt.Fprint(out, report.Summary())
 	if p.JSON != "" {

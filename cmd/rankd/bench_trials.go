@@ -108,6 +108,9 @@ func newBenchOverload() *cobra.Command {
 			Before: before.Scenarios, Done: func(f *overload.File) error { return t.save(f) },
 			Start: t.start, Load: t.paced.options("", nil), Requests: t.sized, Progress: func(text string) { fmt.Fprintln(progress, text) },
 		})
+		if err != nil && len(f.Scenarios) == 0 { // nothing to show, and nothing to replace earlier results with
+			return err
+		}
 		fmt.Fprint(out, f.Summary())
 		return errors.Join(err, t.save(f))
 	}, &t.exam, &t.paced)
