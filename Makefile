@@ -173,6 +173,10 @@ MAINTAINER ?= rankd maintainers <maintainers@localhost>
 page: $(BIN) ## the status page in headless Chromium (package chromium); pictures of it in .build/page
 	RANKD_REQUIRE_BROWSER=1 RANKD_PICTURES=$(CURDIR)/$(BUILD)/page RANKD_BIN=$(CURDIR)/$(BIN) go test -count=1 -v ./e2e/browser
 
+.PHONY: observe
+observe: $(BIN) ## a server scraped by a real Prometheus (package prometheus), with the dashboard and the rules in deploy/
+	RANKD_REQUIRE_PROMETHEUS=1 RANKD_BIN=$(CURDIR)/$(BIN) go test -count=1 -v ./e2e/observe
+
 .PHONY: deb
 deb: export VERSION := $(VERSION)
 deb: export MAINTAINER := $(MAINTAINER)

@@ -28,10 +28,11 @@ var _ Ring = (*shmring.Supervisor)(nil)
 
 // Memory describes shared memory for people.
 type Memory struct {
-	Bytes    int64  `json:"bytes"`
-	Pages    string `json:"pages"` // the pages really obtained, such as "huge-tmpfs, 100 % huge"
-	Path     string `json:"path,omitempty"`
-	Attached bool   `json:"attached,omitempty"` // found complete in memory, not loaded again
+	Bytes     int64  `json:"bytes"`
+	HugeBytes int64  `json:"huge_bytes"` // of them on huge pages
+	Pages     string `json:"pages"`      // the pages really obtained, such as "huge-tmpfs, 100 % huge"
+	Path      string `json:"path,omitempty"`
+	Attached  bool   `json:"attached,omitempty"` // found complete in memory, not loaded again
 
 	Placement string        `json:"placement,omitempty"`     // on which nodes it was to lie
 	Nodes     map[int]int64 `json:"bytes_by_node,omitempty"` // on which its pages lie, as the kernel has it; none: not known

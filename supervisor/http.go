@@ -9,10 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"rankd/internal/stats"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -116,58 +112,4 @@ func plain(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
 	fmt.Fprintln(w, text)
-}
-
-// registry gathers the counter page, this process and what the loop knows.
-func registry(s *server) *prometheus.Registry {
-	r := prometheus.NewRegistry()
-	gauge := func(name, help string, read func(*Status) float64) {
-		opts := prometheus.GaugeOpts{Name: "rankd_" + name, Help: help}
-		r.MustRegister(prometheus.NewGaugeFunc(opts, func() float64 { return read(s.status.Load()) }))
-	}
-	r.MustRegister(stats.NewCollector(s.page, s.cfg.Frontends), collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	gauge("ready", "1 while requests are served.", func(st *Status) float64 {
-		if st.Ready {
-			return 1
-		}
-		return 0
-	})
-	gauge("processes_ready", "Frontends and device owner that are ready.", func(st *Status) (n float64) {
-		for _, p := range st.Processes {
-			if p.State == "ready" {
-				n++
-			}
-		}
-		return n
-	})
-	gauge("table_bytes", "Bytes of the table segment, or of all its copies; 0 while it is loaded.", func(st *Status) float64 {
-		all := bytesOf(st.Tables)
-		for i := range st.Copies {
-			all += bytesOf(&st.Copies[i])
-		}
-		return all
-	})
-	byNode := func(name, help string, memory func(*Status) []map[int]int64) {
-		r.MustRegister(&nodeBytes{prometheus.NewDesc("rankd_"+name, help, []string{"node"}, nil), func() []map[int]int64 { return memory(s.status.Load()) }})
-	}
-	byNode("table_node_bytes", "Bytes of the tables on each NUMA node when they were loaded, as the kernel has them; none where it does not tell.",
-		func(st *Status) (list []map[int]int64) {
-			for _, m := range st.Copies {
-				list = append(list, m.Nodes)
-			}
-			if st.Tables != nil {
-				list = append(list, st.Tables.Nodes)
-			}
-			return list
-		})
-	gauge("region_bytes", "Bytes of the ring region.", func(st *Status) float64 { return bytesOf(st.Region) })
-	return r
-}
-
-func bytesOf(m *Memory) float64 {
-	if m == nil {
-		return 0
-	}
-	return float64(m.Bytes)
 }

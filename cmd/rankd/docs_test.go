@@ -258,7 +258,7 @@ func TestOperationsPageNamesExactlyTheMetrics(t *testing.T) {
 	exported := map[string]bool{}
 	for file, pattern := range map[string]string{
 		"internal/stats/collector.go": `desc\("(\w+)"`,
-		"supervisor/http.go":          `(?:gauge|byNode)\("(\w+)"`,
+		"supervisor/metrics.go":       `(?:gauge|byNode|perProcess|labelled)\("(\w+)"`,
 	} {
 		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(page(t, file), -1) {
 			exported["rankd_"+m[1]] = true

@@ -42,7 +42,7 @@ func (c *serveConfig) loadTables(ctx context.Context, b *model.Bundle, instance 
 	for i, s := range list {
 		info := s.Info()
 		made = append(made, supervisor.TableCopy{FD: int(s.FD().Fd()), Memory: supervisor.Memory{
-			Bytes: info.Bytes, Pages: info.Pages.String(), Path: s.Path, Attached: !s.Loaded,
+			Bytes: info.Bytes, HugeBytes: info.Pages.HugeBytes, Pages: info.Pages.String(), Path: s.Path, Attached: !s.Loaded,
 			Placement: placement.OnNodes(wanted[i].Nodes).String(), Nodes: effective(log, "tables", wanted[i], s.Nodes),
 		}})
 	}

@@ -274,7 +274,7 @@ func (c *serveConfig) newRegion(ctx context.Context, m *model.Manifest, bells []
 	nodes := effective(log, "slabs", c.plan.Slabs.Copies()[0], f.Mapping.Nodes)
 	return &supervisor.Region{
 		FD:     int(f.Fd()),
-		Memory: supervisor.Memory{Bytes: f.Size, Pages: f.Coverage.String(), Placement: c.plan.Slabs.String(), Nodes: nodes},
+		Memory: supervisor.Memory{Bytes: f.Size, HugeBytes: f.Coverage.HugeBytes, Pages: f.Coverage.String(), Placement: c.plan.Slabs.String(), Nodes: nodes},
 		Ring:   r.Supervisor(bell.Set(bells)),
 		Close:  f.Close,
 	}, nil
