@@ -109,14 +109,17 @@ BENCH_PARTS ?= sim server cpu
 # What the machine costs an hour, in any currency: the server part prints what a million requests cost.
 PRICE_PER_HOUR ?= 0.10
 
+# More flags for these, such as --replace where results of another build are in the way.
+BENCH_FLAGS ?=
+
 .PHONY: bench
 bench: $(PLUGIN) ## measure on this machine, under an hour each: BENCH_PARTS="sim server cpu" (servers compared; rankd alone; on the CPU platform)
 	@for part in $(BENCH_PARTS); do \
 	  case $$part in \
-	    sim) bench/run_benchmark.sh --platform sim --arms rankd,rankd-nobatch,rankd-int8,py,py-batch,py-mp,py-mp-batch,py-mp-batch-shared,cpp-batch ;; \
-	    server) bench/run_benchmark.sh --platform sim --name server --parts capacity,overload,ablation --price-per-hour $(PRICE_PER_HOUR) ;; \
-	    cpu) bench/run_benchmark.sh --platform cpu --concurrencies 1,16,64 --repeats 1 --duration 8s --warmup 2s ;; \
-	    shared) bench/run_benchmark.sh --platform sim --workload shared-user --arms rankd,rankd-int8,py,py-batch,py-mp,py-mp-batch-shared,cpp-batch ;; \
+	    sim) bench/run_benchmark.sh --platform sim --arms rankd,rankd-nobatch,rankd-int8,py,py-batch,py-mp,py-mp-batch,py-mp-batch-shared,cpp-batch $(BENCH_FLAGS) ;; \
+	    server) bench/run_benchmark.sh --platform sim --name server --parts capacity,overload,ablation --price-per-hour $(PRICE_PER_HOUR) $(BENCH_FLAGS) ;; \
+	    cpu) bench/run_benchmark.sh --platform cpu --concurrencies 1,16,64 --repeats 1 --duration 8s --warmup 2s $(BENCH_FLAGS) ;; \
+	    shared) bench/run_benchmark.sh --platform sim --workload shared-user --arms rankd,rankd-int8,py,py-batch,py-mp,py-mp-batch-shared,cpp-batch $(BENCH_FLAGS) ;; \
 	    *) echo "make: BENCH_PARTS: got $$part, want some of sim, server, cpu, shared" >&2; exit 2 ;; \
 	  esac || exit $$?; \
 	done
@@ -136,7 +139,7 @@ bench-compare: ## Go benchmarks of REF and of this tree, ten interleaved runs ea
 .PHONY: soak
 soak: MINUTES ?= 30
 soak: ## load rankd steadily for MINUTES (default 30) and see whether anything grows: bench/results/server/REPORT.md
-	bench/run_benchmark.sh --platform sim --name server --parts soak --minutes $(MINUTES)
+	bench/run_benchmark.sh --platform sim --name server --parts soak --minutes $(MINUTES) $(BENCH_FLAGS)
 
 .PHONY: lint
 lint: ## the rules of the code base, gofumpt, vet, staticcheck
