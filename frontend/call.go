@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"rankd/frontend/bind"
+	"rankd/frontend/trace"
 	"rankd/frontend/wire"
 	"rankd/shmring"
 	"rankd/tables"
@@ -39,6 +40,7 @@ type call struct {
 	rows      int
 	started   time.Duration
 	responder Responder
+	marks     *trace.Marks // nil: the call is not traced. They are the responder's, and not touched after its Reply
 
 	shared tables.Shared // vectors of broadcast bags; filled by submit, then read only
 
@@ -254,6 +256,9 @@ func (k *call) answer() {
 		k.responder.Reply(nil, k.err)
 	} else {
 		ready := c.now()
+		if k.marks != nil {
+			k.marks.Scored = c.epoch.Add(ready)
+		}
 		k.responder.Reply(k.reply, nil)
 		c.meter.replied(k.api, len(k.reply), ready-k.started, c.now()-ready)
 	}
@@ -262,7 +267,7 @@ func (k *call) answer() {
 
 // scrub prepares the object for its next request: no reference to the transport's memory stays.
 func (k *call) scrub() {
-	k.request, k.responder, k.err = nil, nil, nil
+	k.request, k.responder, k.marks, k.err = nil, nil, nil, nil
 	k.decoded.Reset()
 	k.query.Reset()
 	k.shared.Reset()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"rankd/frontend/trace"
 	"rankd/internal/batching"
 	"rankd/internal/child"
 	"rankd/internal/config"
@@ -48,7 +49,10 @@ type Settings struct {
 	KeepaliveTime      time.Duration `flag:"keepalive-time" unit:"duration" min:"1s" help:"a connection that was silent this long is pinged"`
 	KeepaliveTimeout   time.Duration `flag:"keepalive-timeout" unit:"duration" min:"100ms" help:"a pinged connection that stays silent this long is closed"`
 	KeepaliveMinTime   time.Duration `flag:"keepalive-min-time" unit:"duration" min:"0s" help:"a client that pings more often than this is cut off"`
-	WarmTimeout        time.Duration `flag:"warm-timeout" unit:"duration" min:"1s" help:"longest time that one request of the warm-up may take"`
+	TraceEndpoint      string        `flag:"trace-endpoint" unit:"host:port" help:"OTLP collector (gRPC, without TLS) that gets spans of sampled requests; empty: none are made"`
+	TraceSample        float64       `flag:"trace-sample" min:"0" max:"1" help:"share of the requests that is traced although the client does not ask for it; only with --trace-endpoint"`
+
+	WarmTimeout time.Duration `flag:"warm-timeout" unit:"duration" min:"1s" help:"longest time that one request of the warm-up may take"`
 }
 
 // Default is the configuration of a frontend that nobody has configured.
@@ -114,5 +118,11 @@ func (c *Settings) between() error {
 		c.InflightBytes, c.MaxRequestBytes)
 	wants(c.LookupKernel == "auto" || slices.Contains(tables.KernelNames(), c.LookupKernel), "lookup-kernel",
 		"got %s, want auto or one that this processor and build have: %s", c.LookupKernel, strings.Join(tables.KernelNames(), ", "))
+	if c.TraceEndpoint != "" {
+		if err := trace.CheckEndpoint(c.TraceEndpoint); err != nil {
+			errs = append(errs, fmt.Errorf("check --trace-endpoint: %w", err))
+		}
+	}
+	wants(c.TraceSample == 0 || c.TraceEndpoint != "", "trace-sample", "got %v without --trace-endpoint, want an address to send spans to", c.TraceSample)
 	return errors.Join(errs...)
 }

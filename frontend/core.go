@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rankd/frontend/bind"
+	"rankd/frontend/trace"
 	"rankd/model"
 	"rankd/shmring"
 	"rankd/tables"
@@ -30,6 +31,13 @@ type Responder interface {
 	// returns. On success body is the encoded reply message, valid only during Reply, and err is nil; otherwise err says
 	// why and body is nil. Reply must not block and must not call into the Core.
 	Reply(body []byte, err *Error)
+}
+
+// Marked is a Responder of a call that may be traced.
+type Marked interface {
+	// Marks are those of the call, nil if it is not traced. The core writes them until Reply, and those of its own goroutine until
+	// ScoreUnary returns.
+	Marks() *trace.Marks
 }
 
 // lookup is the part of tables.Set that the core uses.
@@ -220,9 +228,20 @@ func (c *Core) ScoreUnary(api API, request []byte, deadline time.Time, r Respond
 	}
 	decoded := c.now()
 	c.meter.admitted(api, k.rows, decoded-now)
+	var marks *trace.Marks
+	if m, ok := r.(Marked); ok {
+		if marks = m.Marks(); marks != nil {
+			marks.Decoded, marks.Rows = c.epoch.Add(decoded), k.rows
+		}
+	}
+	k.marks = marks
 	t := Ticket{call: k, gen: k.begin(r, now, until)}
 	t.Retained = c.submit(k)
-	c.meter.lookedUp(api, c.now()-decoded)
+	looked := c.now()
+	c.meter.lookedUp(api, looked-decoded)
+	if marks != nil {
+		marks.LookedUp = c.epoch.Add(looked)
+	}
 	return t
 }
 

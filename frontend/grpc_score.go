@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
 
+	"rankd/frontend/trace"
 	"rankd/frontend/wire/kservepb"
 	"rankd/frontend/wire/rankdpb"
 )
@@ -47,8 +50,9 @@ func scoringDesc(desc grpc.ServiceDesc, method string, api API) *grpc.ServiceDes
 
 // scorer is what the scoring services embed: the core behind a blocking handler.
 type scorer struct {
-	core *Core
-	pool mem.BufferPool
+	core   *Core
+	pool   mem.BufferPool
+	tracer *trace.Tracer // nil: nothing is traced
 }
 
 func (s scorer) score(api API, stream grpc.ServerStream) error {
@@ -64,6 +68,7 @@ func (s scorer) score(api API, stream grpc.ServerStream) error {
 	deadline, _ := ctx.Deadline() // the zero Time if there is none
 	w := waiters.Get().(*waiter)
 	w.pool = s.pool
+	parent := s.traced(ctx, w)
 	ticket := s.core.ScoreUnary(api, request.ReadOnlyData(), deadline, w)
 	select {
 	case <-w.done:
@@ -76,13 +81,45 @@ func (s scorer) score(api API, stream grpc.ServerStream) error {
 		<-w.done // soon: the core answers as soon as nobody reads the request
 	}
 	request.Free()
-	body, refused := w.body, w.err
-	w.body, w.err = nil, nil
+	body, refused, marks := w.body, w.err, w.marks
+	w.body, w.err, w.marks = nil, nil, nil
 	waiters.Put(w)
 	if refused != nil {
+		if marks != nil {
+			s.tracer.Record(parent, methodOf(api), marks, refused.Reason)
+		}
 		return refused.Status().Err()
 	}
-	return stream.SendMsg(&rawReply{body: body})
+	err = stream.SendMsg(&rawReply{body: body})
+	if marks != nil {
+		marks.Replied = time.Now()
+		s.tracer.Record(parent, methodOf(api), marks, "")
+	}
+	return err
+}
+
+// traced decides whether the call is traced, and gives it its marks then.
+func (s scorer) traced(ctx context.Context, w *waiter) (parent context.Context) {
+	if s.tracer == nil {
+		return nil
+	}
+	asked := ""
+	if list := metadata.ValueFromIncomingContext(ctx, "traceparent"); len(list) > 0 {
+		asked = list[0]
+	}
+	parent, yes := s.tracer.Sampled(asked)
+	if yes {
+		w.marks = &trace.Marks{Began: time.Now()}
+	}
+	return parent
+}
+
+// methodOf names a span after the method that clients call.
+func methodOf(api API) string {
+	if api == APIModelInfer {
+		return "inference.GRPCInferenceService/ModelInfer"
+	}
+	return "rankd.v1.PredictionService/Predict"
 }
 
 // waiter is the Responder of a blocked handler.
@@ -91,7 +128,12 @@ type waiter struct {
 	pool mem.BufferPool
 	body mem.Buffer
 	err  *Error
+
+	marks *trace.Marks // nil: the call is not traced
 }
+
+// Marks implements Marked.
+func (w *waiter) Marks() *trace.Marks { return w.marks }
 
 var waiters = sync.Pool{New: func() any { return &waiter{done: make(chan struct{}, 1)} }}
 

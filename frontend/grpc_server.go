@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"rankd/frontend/trace"
 	"rankd/frontend/wire/kservepb"
 	"rankd/frontend/wire/rankdpb"
 )
@@ -27,7 +28,7 @@ type grpcServer struct {
 	health *healthService
 }
 
-func newGRPCServer(core *Core, log *slog.Logger) *grpcServer {
+func newGRPCServer(core *Core, tracer *trace.Tracer, log *slog.Logger) *grpcServer {
 	cfg := &core.cfg
 	g := &grpcServer{core: core, log: log, health: newHealthService()}
 	buffers := newBuffers()
@@ -46,7 +47,7 @@ func newGRPCServer(core *Core, log *slog.Logger) *grpcServer {
 		grpc.UnaryInterceptor(g.recoverUnary),
 		grpc.StreamInterceptor(g.recoverStream),
 	)
-	scores := scorer{core: core, pool: buffers}
+	scores := scorer{core: core, pool: buffers, tracer: tracer}
 	g.server.RegisterService(predictDesc(), &predictor{scorer: scores})
 	g.server.RegisterService(inferDesc(), &kserve{scorer: scores})
 	grpc_health_v1.RegisterHealthServer(g.server, g.health)

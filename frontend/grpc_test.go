@@ -46,7 +46,7 @@ func newServed(t testing.TB, cfg Config) *served {
 	t.Helper()
 	s := &served{done: make(chan error, 1)}
 	s.bench = newBench(t, cfg, 512, func(c *Core) {
-		s.server = newGRPCServer(c, c.log)
+		s.server = newGRPCServer(c, nil, c.log)
 		c.OnState(s.server.health.set)
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")

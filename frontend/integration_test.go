@@ -95,7 +95,7 @@ func newReal(t testing.TB, batching string, slabs, capacity int) *real {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.server = newGRPCServer(r.core, log)
+	r.server = newGRPCServer(r.core, nil, log)
 	r.core.OnState(r.server.health.set)
 	r.core.Start()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"rankd/frontend/trace"
 	"rankd/internal/batching"
 	"rankd/internal/bell"
 	"rankd/internal/child"
@@ -43,7 +44,12 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("start frontend %d: %w: %w", cfg.Index, config.ErrBad, err)
 	}
-	server := newGRPCServer(core, log)
+	tracer, err := newTracer(ctx, &cfg, p.manifest, log)
+	if err != nil {
+		return fmt.Errorf("start frontend %d: %w", cfg.Index, err)
+	}
+	defer tracer.Close()
+	server := newGRPCServer(core, tracer, log)
 	core.OnState(server.health.set)
 	core.Start()
 	defer core.Close()
@@ -68,6 +74,16 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	}
 	log.Info("ready", "address", listener.Addr().String(), "model", p.manifest.Name, "version", p.manifest.Version, "lookup_kernel", p.tables.Kernel())
 	return finish(ctx, server, served, signals, gone, log)
+}
+
+// newTracer makes a tracer if spans are wanted.
+func newTracer(ctx context.Context, cfg *Config, m *model.Manifest, log *slog.Logger) (*trace.Tracer, error) {
+	if cfg.TraceEndpoint == "" {
+		return nil, nil
+	}
+	return trace.New(ctx, trace.Options{
+		Endpoint: cfg.TraceEndpoint, Sample: cfg.TraceSample, Model: m.Name, Version: m.Version, Frontend: cfg.Index, Log: log,
+	})
 }
 
 // errStopped says that the process was told to stop before it was ready.

@@ -37,6 +37,7 @@ var confined = map[string][]string{
 	"github.com/gomlx/go-xla":     {"deviceowner/pjrt/..."},
 	"github.com/prometheus":       {"internal/stats", "supervisor", "bench/..."},
 	"github.com/spf13/cobra":      {"cmd/..."},
+	"go.opentelemetry.io":         {"frontend/trace/..."},
 	"github.com/charmbracelet":    {"top"},
 	"github.com/chromedp":         {"e2e/browser"},
 	"github.com/cilium/ebpf":      {"internal/steer"},
