@@ -180,6 +180,11 @@ page: $(BIN) ## the status page in headless Chromium (package chromium); picture
 observe: $(BIN) ## a server scraped by a real Prometheus (package prometheus), with the dashboard and the rules in deploy/
 	RANKD_REQUIRE_PROMETHEUS=1 RANKD_BIN=$(CURDIR)/$(BIN) go test -count=1 -v ./e2e/observe
 
+.PHONY: observe-cost
+observe-cost: $(BIN) ## what counters, scrapes and traces cost, in pairs of servers at full load, 15 minutes alone on the machine (COST_FLAGS=--help)
+	go build -trimpath -tags nostats -o $(BUILD)/bin/rankd-nostats ./cmd/rankd
+	go run ./bench/cost --binary $(BIN) --bare $(BUILD)/bin/rankd-nostats $(COST_FLAGS)
+
 .PHONY: deb
 deb: export VERSION := $(VERSION)
 deb: export MAINTAINER := $(MAINTAINER)

@@ -1,10 +1,14 @@
 package stats
 
 // Add adds n to a counter.
-func (b *Block) Add(c Counter, n uint64) { b.counters[c].Add(n) }
+func (b *Block) Add(c Counter, n uint64) {
+	if recording {
+		b.counters[c].Add(n)
+	}
+}
 
 // Inc adds one to a counter.
-func (b *Block) Inc(c Counter) { b.counters[c].Add(1) }
+func (b *Block) Inc(c Counter) { b.Add(c, 1) }
 
 // Load reads a counter.
 func (b *Block) Load(c Counter) uint64 { return b.counters[c].Load() }
@@ -36,6 +40,9 @@ func (b *Block) Launches(i int) uint64 { return b.launches[i].Load() }
 
 // Observe puts a value into a histogram: nanoseconds, or rows for BatchSize. A negative value counts as zero.
 func (b *Block) Observe(h Histogram, value int64) {
+	if !recording {
+		return
+	}
 	v := uint64(max(value, 0))
 	b.histograms[h].buckets[sizeSlot(v)].Add(1)
 	b.histograms[h].sum.Add(v)

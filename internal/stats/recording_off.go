@@ -1,0 +1,5 @@
+//go:build nostats
+
+package stats
+
+const recording = false
