@@ -3,7 +3,6 @@ package browser
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,23 +18,14 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"rankd/e2e/loaded"
 	"rankd/internal/testutil"
-	"rankd/model/demo"
 	"rankd/top"
 )
 
 func TestMain(m *testing.M) { testutil.Main(m) }
 
 const limit = time.Minute
-
-// missing skips the test, or fails it where a browser has to be there.
-func missing(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("RANKD_REQUIRE_BROWSER") != "" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
-}
 
 // chromium is the path of a browser.
 func chromium(t *testing.T) string {
@@ -45,69 +35,8 @@ func chromium(t *testing.T) string {
 			return path
 		}
 	}
-	missing(t, "there is no Chromium: apt-get install chromium")
+	loaded.Missing(t, "RANKD_REQUIRE_BROWSER", "there is no Chromium: apt-get install chromium")
 	return ""
-}
-
-// served starts a server with the simulated accelerator and gives its status address.
-func served(t *testing.T) (http, listen, model string, end func()) {
-	t.Helper()
-	binary := os.Getenv("RANKD_BIN")
-	if binary == "" {
-		missing(t, "RANKD_BIN names no binary: make build makes one")
-	}
-	dir := t.TempDir()
-	b, err := demo.Create(t.Context(), demo.Options{Dir: filepath.Join(dir, "demo"), Seed: 1, MaxVocab: 200, MaxBatch: 256, Golden: 8, Small: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	http, listen = free(t), free(t)
-	out, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	cmd := exec.Command(binary, "serve", "--model", b.Dir, "--executor", "sim", "--frontends", "2", "--listen", listen, "--http", http, "--run-dir", dir, "--instance", testutil.Instance(t))
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	end = sync.OnceFunc(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil {
-			text, _ := os.ReadFile(filepath.Join(dir, "log"))
-			t.Errorf("the server ended with %v\n%s", err, text)
-		}
-	})
-	t.Cleanup(end)
-	testutil.Eventually(t, limit, "the server to be ready", func() bool {
-		r, err := top.Read(t.Context(), http)
-		return err == nil && r.Status.Ready
-	})
-	return http, listen, b.Dir, end
-}
-
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-// load makes a light load for some seconds.
-func load(t *testing.T, model, listen string) {
-	t.Helper()
-	cmd := exec.Command(os.Getenv("RANKD_BIN"), "bench", "load", "--model", model, "--executor", "sim", "--target", listen, "--mode", "poisson", "--rates", "200", "--examples-per-request", "4", "--examples", "256", "--duration", "20s", "--connections", "4")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // ended by us
-	})
 }
 
 // seen is what the browser did and complained about.
@@ -140,7 +69,8 @@ func (s *seen) listen(ctx context.Context) {
 
 func TestStatusPageInABrowser(t *testing.T) {
 	path := chromium(t)
-	http, listen, model, end := served(t)
+	server, end := loaded.Start(t, "RANKD_REQUIRE_BROWSER")
+	http := server.HTTP
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()))
 	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	defer stop()
@@ -161,7 +91,6 @@ func TestStatusPageInABrowser(t *testing.T) {
 	}
 	var s seen
 	s.listen(ctx)
-	load(t, model, listen)
 	run(log.Enable(), network.Enable(), chromedp.EmulateViewport(1400, 1000), chromedp.Navigate("http://"+http+"/statusz"), chromedp.WaitVisible("#processes"))
 
 	points := `[...document.querySelectorAll("polyline")].map(p => p.getAttribute("points").trim().split(" ").length)[0] || 0`

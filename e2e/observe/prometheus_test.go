@@ -17,27 +17,19 @@ import (
 	"time"
 
 	"rankd/bench/launch"
+	"rankd/e2e/loaded"
 	"rankd/internal/testutil"
-	"rankd/model/demo"
 )
 
 func TestMain(m *testing.M) { testutil.Main(m) }
 
 const limit = time.Minute
 
-func missing(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("RANKD_REQUIRE_PROMETHEUS") != "" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
-}
-
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		missing(t, "%s is missing: apt-get install prometheus", name)
+		loaded.Missing(t, "RANKD_REQUIRE_PROMETHEUS", "%s is missing: apt-get install prometheus", name)
 	}
 	return path
 }
@@ -59,37 +51,6 @@ func get(t *testing.T, address string, into any) string {
 		}
 	}
 	return string(text)
-}
-
-// started is a server under a light load.
-func started(t *testing.T) *launch.Server {
-	t.Helper()
-	binary := os.Getenv("RANKD_BIN")
-	if binary == "" {
-		missing(t, "RANKD_BIN names no binary: make build makes one")
-	}
-	b, err := demo.Create(t.Context(), demo.Options{Dir: filepath.Join(t.TempDir(), "demo"), Seed: 1, MaxVocab: 200, MaxBatch: 256, Golden: 8, Small: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := launch.Start(t.Context(), launch.Options{Binary: binary, Model: b.Dir, Flags: []string{"--executor=sim", "--frontends=2"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	load := exec.Command(binary, "bench", "load", "--model", b.Dir, "--executor", "sim", "--target", s.Target, "--mode", "poisson", "--rates", "100", "--examples-per-request", "4", "--examples", "256", "--duration", "60s", "--connections", "4")
-	if err := load.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = load.Process.Kill()
-		_ = load.Wait() // ended by us
-	})
-	return s
 }
 
 // prometheus scrapes the server every second and loads the rules.
@@ -184,7 +145,7 @@ func queries(t *testing.T) map[string]string {
 
 func TestPrometheusScrapesTheServer(t *testing.T) {
 	path, promtool := tool(t, "prometheus"), tool(t, "promtool")
-	s := started(t)
+	s, _ := loaded.Start(t, "RANKD_REQUIRE_PROMETHEUS")
 	address := prometheus(t, path, s)
 
 	check := exec.Command(promtool, "check", "metrics")

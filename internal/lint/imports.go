@@ -29,6 +29,7 @@ var allowed = map[string][]string{
 	"predict":              {"client", "frontend/wire/...", "model", "internal/..."},
 	"internal":             {"internal/..."},
 	"deploy/systemd":       {"internal/..."},
+	"e2e/loaded":           {"bench/launch", "model/..."},
 }
 
 // confined says where foreign packages may be imported, tests included.
