@@ -9,7 +9,8 @@ What was measured (one core, bags of DLRM-DCNv2, 6.2M rows on huge pages) and le
   when they are summed.
 - The sums of many short bags are one product with a matrix of zeros and ones, which is one call; each
   ``add.reduce`` is a call for one table. Long bags are summed with ``add.reduce``, since the product's work grows with
-  the number of tables. Both add in the order of the ids, so they give the same bits. (``add.reduceat`` does all bags in
+  the number of tables. ``add.reduce`` adds in the order of the ids; the product does where the processor has AVX-512,
+  elsewhere the BLAS of NumPy takes another order and the last bits differ. (``add.reduceat`` does all bags in
   one call too, but adds column by column and is the slowest by far; so is ``einsum``.)
 - A zero in the product times an infinity in a table would be NaN, so tables must be finite. Bundles are.
 

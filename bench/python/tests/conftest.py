@@ -64,6 +64,20 @@ def pooled_in_order(
     return np.stack(pooled, axis=1)
 
 
+def same_sums(got: NDArray[np.float32], want: NDArray[np.float32]) -> bool:
+    """Whether float32 sums are the same but for the order in which they were added up.
+
+    A product with a matrix adds in an order that the BLAS chooses: with AVX-512 that of the ids, elsewhere another.
+    """
+    return got.shape == want.shape and bool(np.allclose(got, want, rtol=0, atol=1e-5))
+
+
+def same_scores(got: NDArray[np.float32], want: NDArray[np.float32]) -> bool:
+    """Whether simulated scores are those of the same sums. They are fractions, so 0 and 1 are neighbours."""
+    apart = np.abs(got.astype(np.float64) - want)
+    return got.shape == want.shape and bool((np.minimum(apart, 1 - apart) <= 1e-5).all())
+
+
 def sim_score(scalars: NDArray[np.float32]) -> float:
     """The simulated accelerator's score of a row's scalars, one after the other in Python's own arithmetic."""
     total = 0.0
