@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"syscall"
 	"time"
 
 	"rankd/supervisor"
@@ -46,6 +47,9 @@ func get(ctx context.Context, address, format string, into any) (err error) {
 		return err
 	}
 	reply, err := http.DefaultClient.Do(request)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return errors.New("nothing listens there: start a server, or name with --http the address that it was given with its own --http")
+	}
 	if err != nil {
 		return err
 	}

@@ -134,4 +134,7 @@ func TestServerThatIsNotThereIsAnError(t *testing.T) {
 	if err := Run(t.Context(), address, time.Second, os.Stdin, os.Stdout); err == nil || !strings.Contains(err.Error(), "is it the --http address") {
 		t.Errorf("got %v", err)
 	}
+	if _, err := Read(t.Context(), "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "nothing listens there: start a server") {
+		t.Errorf("got %v", err)
+	}
 }
